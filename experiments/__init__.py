@@ -1,0 +1,1 @@
+"""Length-extrapolation experiments: `python -m experiments --help`."""

@@ -1,0 +1,106 @@
+"""The command line. Modules that import jax or altair are imported by the command that needs them, so that help is instant."""
+
+import shlex
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+CONFIGS = Path(__file__).parent.parent / "configs"
+BAD_INPUT, INTERRUPTED = 2, 130
+
+app = typer.Typer(
+    help="Train small transformers on synthetic tasks, over positional encodings and seeds, and plot how each extrapolates in length.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+out, err = Console(), Console(stderr=True)
+
+Config = Annotated[Path, typer.Argument(help="A config file, such as configs/quick.toml.", metavar="CONFIG")]
+Overrides = Annotated[list[str] | None, typer.Argument(help="Fields to set, such as train.steps=500.", metavar="path.to.field=value")]
+
+
+@app.command()
+def run(
+    config: Config,
+    overrides: Overrides = None,
+    directory: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where to write; by default a new folder in runs/.")] = None,
+):
+    """Train, evaluate, draw and report one experiment. The last line printed is the report's path."""
+    experiment = _load(config, overrides)
+    from experiments import compilation, progress, report, tables
+    from experiments import run as runs
+    from experiments.store import StoreError
+
+    compilation.use_cache()
+    directory = directory or Path("runs") / f"{config.stem}-{datetime.now():%Y%m%d-%H%M%S}"
+    command = shlex.join(["python", "-m", "experiments", "run", str(config), *(overrides or [])])
+    try:
+        with progress.display(out) as display:
+            result = runs.run(experiment, directory, display, command)
+        tables.show(result, out)
+        path = report.write(result, directory)
+    except StoreError as error:
+        _fail(str(error), BAD_INPUT)
+    except (KeyboardInterrupt, runs.Stopped):
+        _fail(f"Stopped. Encodings that were done are kept in {directory / 'results.jsonl'}.", INTERRUPTED)
+    print(path)
+
+
+@app.command()
+def validate(config: Config, overrides: Overrides = None):
+    """Check a config, and say every mistake in it, without running anything."""
+    experiment = _load(config, overrides)
+    trained = len(experiment.trained())
+    out.print(f"{config}: valid: {trained} encodings to train, {len(experiment.encodings)} to evaluate, {len(experiment.seeds)} seeds", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("list")
+def list_():
+    """The configs that come with jrope, what each shows, and how long it takes."""
+    import tomllib
+
+    from rich.table import Table
+
+    table = Table("config", "shows", "time", box=None, pad_edge=False)
+    for path in sorted(CONFIGS.glob("*.toml")):
+        text = path.read_text(encoding="utf-8")
+        takes = next((line.removeprefix("# Time:").strip() for line in text.splitlines() if line.startswith("# Time:")), "")
+        table.add_row(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path), tomllib.loads(text)["title"], takes)
+    out.print(table)
+
+
+@app.command()
+def report(directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory of a complete run.")]):
+    """Draw the figures and the report of a run again, from its stored results."""
+    from experiments import report as reports
+    from experiments import store, tables
+
+    try:
+        result = store.read(directory)
+    except store.StoreError as error:
+        _fail(str(error), BAD_INPUT)
+    tables.show(result, out)
+    print(reports.write(result, directory))
+
+
+def _load(config: Path, overrides: list[str] | None):
+    from experiments.load import ConfigError, load
+
+    try:
+        return load(config, overrides or [])
+    except ConfigError as error:
+        _fail(str(error), BAD_INPUT)
+
+
+def _fail(message: str, status: int):
+    err.print(message, markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(status)
+
+
+if __name__ == "__main__":
+    sys.exit(app(prog_name="python -m experiments"))

@@ -1,0 +1,161 @@
+"""From a config file and overrides to a valid `Experiment`, or to every mistake in it, each with path, value and remedy."""
+
+import difflib
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from experiments.config import TAGGED, Experiment, Extends, Section
+
+
+class ConfigError(Exception):
+    """What is wrong with a config, one line for each mistake."""
+
+
+def load(path: Path, overrides: Sequence[str] = ()) -> Experiment:
+    """Reads, overrides and validates a config.
+
+    Raises:
+      ConfigError: naming everything that is wrong.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not a text file in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    for override in overrides:
+        _override(data, override)
+    return validate(data)
+
+
+def validate(data: dict[str, Any]) -> Experiment:
+    """The experiment of a parsed config, valid to the last detail that can be known before training.
+
+    Raises:
+      ConfigError: naming everything that is wrong.
+    """
+    try:
+        experiment = Experiment.model_validate(data)
+    except pydantic.ValidationError as error:
+        raise ConfigError("\n".join(_line(e) for e in error.errors(include_url=False))) from None
+    if mistakes := list(_mistakes(experiment)):
+        raise ConfigError("\n".join(mistakes))
+    return experiment
+
+
+def _override(data: dict[str, Any], override: str):
+    """Sets `path.to.field=value`; the value is TOML, or else a bare string."""
+    path, equals, text = override.partition("=")
+    keys = path.strip().split(".")
+    if not equals or not all(keys):
+        raise ConfigError(f"{override!r}: an override is written path.to.field=value, such as train.steps=500")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    for i, key in enumerate(keys[:-1]):
+        data = data.setdefault(key, {})
+        if not isinstance(data, dict):
+            raise ConfigError(f"{override!r}: {'.'.join(keys[: i + 1])} is a value, not a section with fields")
+    data[keys[-1]] = value
+
+
+def _mistakes(experiment: Experiment):
+    """What the schema cannot see: how sections fit together."""
+    task, model = experiment.task, experiment.model
+    if task.shortest > task.length:
+        yield f"task.shortest: should be at most task.length, {task.length}, got {task.shortest}"
+    if len(set(experiment.seeds)) < len(experiment.seeds):
+        yield f"seeds: should all be different, got {experiment.seeds}"
+    if 1 not in experiment.evaluate.multiples:
+        yield f"evaluate.multiples: should have a 1, which tells whether a model has learned, got {experiment.evaluate.multiples}"
+    if len(set(experiment.evaluate.multiples)) < len(experiment.evaluate.multiples):
+        yield f"evaluate.multiples: should all be different, got {experiment.evaluate.multiples}"
+    longest = experiment.task_value().longest
+    for multiple in experiment.evaluate.multiples:
+        length = experiment.length(multiple)
+        if length < 1:
+            yield f"evaluate.multiples: {multiple:g} times task.length, {task.length}, is less than 1"
+        if longest and length > longest:
+            yield f"evaluate.multiples: {multiple:g}x is length {length}, but {task.symbols} different symbols make at most {longest}"
+    if model.features % model.heads:
+        yield f"model.features: should be a multiple of model.heads, {model.heads}, got {model.features}"
+        return
+    for label, section in experiment.encodings.items():
+        path = f"encodings.{label}"
+        if isinstance(section, Extends):
+            parent = experiment.encodings.get(section.extends)
+            if parent is None or isinstance(parent, Extends):
+                trained = [name for name, other in experiment.encodings.items() if not isinstance(other, Extends)]
+                yield f"{path}.extends: {_unknown(section.extends, trained, 'trained encoding')}"
+                continue
+            if "scaling" not in type(parent).model_fields:
+                yield f"{path}.extends: {section.extends!r} is of type {parent.type!r}, which has no scaling"
+                continue
+        try:
+            for multiple in experiment.evaluate.multiples:
+                context = experiment.context(multiple)
+                encoding = experiment.encoding(label, multiple)
+                encoding.at(head_dim=model.features // model.heads, length=context.length)
+        except ValueError as error:
+            yield f"{path}: {error}"
+            continue
+        limit, trained = experiment.encoding(label, 1).limit, experiment.context(1).trained
+        if limit is not None and limit < trained:
+            yield f"{path}.max_length: should cover the trained context of {trained} tokens, got {limit}"
+
+
+def _line(error: Any) -> str:
+    """One of pydantic's errors in jrope's words."""
+    location, given, kind = error["loc"], error["input"], error["type"]
+    path = ".".join(str(part) for part in location if part not in TAGGED) or "config"
+    if kind == "extra_forbidden":
+        return f"{path}: {_unknown(location[-1], _model(location[:-1]).model_fields, 'key', got=False)}"
+    if kind == "missing":
+        return f"{path}: missing"
+    if kind.startswith("no_"):
+        return _untyped(path, kind.removeprefix("no_"), given)
+    if kind in ("literal_error", "enum"):
+        return f"{path}: should be {error['ctx']['expected']}, got {given!r}"
+    if kind == "value_error":
+        return f"{path}: {str(error['ctx']['error'])}" + ("" if isinstance(given, dict) else f", got {given!r}")
+    return f"{path}: {error['msg'].replace('Input should', 'should')}, got {given!r}"
+
+
+def _untyped(path: str, kind: str, given: Any) -> str:
+    """The error of a section that should say what it is by its `type`."""
+    tags = [tag for tag, model in TAGGED.items() if tag.startswith(f"<{kind} ") and model is not Extends]
+    names = [tag.removeprefix(f"<{kind} ")[:-1] for tag in tags]
+    if not isinstance(given, dict):
+        return f"{path}: should be a section with a `type`, one of {_listed(names)}, got {given!r}"
+    if "type" not in given:
+        return f"{path}: needs a `type`, one of {_listed(names)}"
+    return f"{path}.type: {_unknown(given['type'], names, kind)}"
+
+
+def _model(location: tuple) -> type[Section]:
+    """The section model at a place in the config."""
+    model: type[Section] = Experiment
+    for part in location:
+        if part in TAGGED:
+            model = TAGGED[part]
+        elif part in model.model_fields and isinstance(model.model_fields[part].annotation, type):
+            model = model.model_fields[part].annotation
+    return model
+
+
+def _unknown(name: str, valid, what: str, *, got: bool = True) -> str:
+    """`unknown key, did you mean 'factor'?`, or the whole list where nothing is near."""
+    near = difflib.get_close_matches(str(name), list(valid), n=1)
+    remedy = f"did you mean {near[0]!r}?" if near else f"expected one of {_listed(valid)}"
+    return f"unknown {what}{f' {name!r}' if got else ''}, {remedy}"
+
+
+def _listed(names) -> str:
+    return ", ".join(repr(name) for name in names)

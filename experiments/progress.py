@@ -1,0 +1,117 @@
+"""What the user sees while models train: live bars in a terminal, a line now and then anywhere else."""
+
+import time
+from typing import Protocol, Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+class Display(Protocol):
+    """Told what happens to each encoding, from several threads."""
+
+    def begin(self, label: str, steps: int) -> None: ...
+    def step(self, label: str, done: int, loss: float) -> None: ...
+    def evaluating(self, label: str, what: str) -> None: ...
+    def end(self, label: str) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exc) -> None: ...
+
+
+def display(console: Console) -> Display:
+    """The display that suits the console."""
+    return Bars(console) if console.is_terminal else Lines(console)
+
+
+class Bars:
+    """A live bar for each encoding."""
+
+    def __init__(self, console: Console):
+        self.progress = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[status]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self.tasks: dict[str, TaskID] = {}
+        self.clocks: dict[str, Clock] = {}
+
+    def begin(self, label, steps):
+        self.tasks[label] = self.progress.add_task(escape(label), total=steps, status="compiling")
+        self.clocks[label] = Clock(steps)
+
+    def step(self, label, done, loss):
+        status = f"loss {loss:.4f}  {self.clocks[label].rate(done)}"
+        self.progress.update(self.tasks[label], completed=done, status=status)
+
+    def evaluating(self, label, what):
+        self.progress.update(self.tasks[label], status=f"evaluating {escape(what)}")
+
+    def end(self, label):
+        self.progress.update(self.tasks[label], status="done")
+
+    def __enter__(self):
+        self.progress.start()
+        return self
+
+    def __exit__(self, *exc):
+        self.progress.stop()
+
+
+class Lines:
+    """About ten lines for each encoding, for logs."""
+
+    def __init__(self, console: Console):
+        self.console = console
+        self.clocks: dict[str, Clock] = {}
+        self.shown: dict[str, int] = {}
+
+    def begin(self, label, steps):
+        self.clocks[label], self.shown[label] = Clock(steps), 0
+        self._print(label, f"compiling, then {steps} steps")
+
+    def step(self, label, done, loss):
+        clock = self.clocks[label]
+        rate, tenth = clock.rate(done), 10 * done // clock.steps
+        if tenth > self.shown[label]:
+            self.shown[label] = tenth
+            self._print(label, f"{done}/{clock.steps} steps  loss {loss:.4f}  {rate}  {clock.left(done)} left")
+
+    def evaluating(self, label, what):
+        pass
+
+    def end(self, label):
+        self._print(label, "evaluated")
+
+    def _print(self, label, text):
+        self.console.print(f"{label:>12}  {text}", markup=False, highlight=False, soft_wrap=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        pass
+
+
+class Clock:
+    """Steps a second and time left, counted from the first report on so that compilation is left out."""
+
+    def __init__(self, steps: int):
+        self.steps = steps
+        self.first: tuple[int, float] | None = None
+        self.speed = 0.0
+
+    def rate(self, done: int) -> str:
+        if self.first is None:
+            self.first = (done, time.monotonic())
+            return ""
+        self.speed = (done - self.first[0]) / max(time.monotonic() - self.first[1], 1e-9)
+        return f"{self.speed:.0f} steps/s"
+
+    def left(self, done: int) -> str:
+        return f"{(self.steps - done) / self.speed:.0f} s" if self.speed else "?"

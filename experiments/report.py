@@ -1,0 +1,43 @@
+"""One HTML file that shows a run: it opens from disk, asks for nothing over the network, and treats every name as text."""
+
+import json
+from pathlib import Path
+
+import jinja2
+import vl_convert
+
+from experiments import figures, results
+from experiments.results import Result
+
+_DRAW = """
+const spec = JSON.parse(document.getElementById("chart").textContent);
+vegaEmbed("#figure", spec, {actions: false, renderer: "svg"});
+"""
+
+
+def write(result: Result, directory: Path) -> Path:
+    """Draws the figure and writes report.html beside it; returns the report's path."""
+    figures.save(result, directory)
+    path = directory / "report.html"
+    path.write_text(render(result), encoding="utf-8")
+    return path
+
+
+def render(result: Result) -> str:
+    """The report as HTML."""
+    template = Path(__file__).with_name("report.html.jinja").read_text(encoding="utf-8")
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    spec = json.dumps(figures.extrapolation(result).to_dict())
+    return environment.from_string(template).render(
+        result=result,
+        results=results,
+        metrics={"accuracy": "Token accuracy", "exact_match": "Exact match", "loss": "Loss (nats per answer)"},
+        config=json.dumps(result["config"], indent=2),
+        spec=_inside_script(spec),
+        library=_inside_script(vl_convert.javascript_bundle(_DRAW), escape="\\x3c"),
+    )
+
+
+def _inside_script(text: str, escape: str = "\\u003c") -> jinja2.utils.markupsafe.Markup:  # pyright: ignore
+    """Text that can stand in a script element: no tag can end it early."""
+    return jinja2.utils.markupsafe.Markup(text.replace("</", escape + "/").replace("<!--", escape + "!--"))  # pyright: ignore

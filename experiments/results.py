@@ -1,0 +1,81 @@
+"""What the rows of a result say: means and ranges over seeds, which models fitted, and the answer in words."""
+
+import statistics
+from typing import Any, NamedTuple
+
+Result = dict[str, Any]
+
+
+class Cell(NamedTuple):
+    """One metric of one encoding at one length, over seeds; None where the encoding has no value there."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+
+    def __str__(self):
+        return "–" if self.mean is None else f"{self.mean:.3f} ({self.low:.3f}–{self.high:.3f})"
+
+
+def labels(result: Result) -> list[str]:
+    """The encodings, in the config's order."""
+    return list(result["config"]["encodings"])
+
+
+def multiples(result: Result) -> list[float]:
+    """The evaluated lengths over the trained one, ascending."""
+    return sorted({row["multiple"] for row in result["rows"]})
+
+
+def rows(result: Result, label: str, multiple: float) -> list[dict]:
+    return [row for row in result["rows"] if row["encoding"] == label and row["multiple"] == multiple]
+
+
+def cell(result: Result, label: str, multiple: float, metric: str) -> Cell:
+    """Mean and range over seeds of accuracy, exact_match or loss."""
+    values = [row[metric] for row in rows(result, label, multiple)]
+    if not values or any(value is None for value in values):
+        return Cell(None, None, None)
+    return Cell(statistics.fmean(values), min(values), max(values))
+
+
+def fitted(result: Result, label: str) -> tuple[int, int]:
+    """How many seeds of the model that this encoding runs on learned the task at the trained length, and of how many."""
+    seeds = rows(result, label, 1)
+    return sum(row["fitted"] for row in seeds), len(seeds)
+
+
+def has_fitted(result: Result, label: str) -> bool:
+    """Whether every seed did: only then does the encoding's extrapolation say anything."""
+    count, seeds = fitted(result, label)
+    return count == seeds
+
+
+def limit(result: Result, label: str) -> int | None:
+    """The number of positions that the encoding has a value for, where an evaluated length went past it."""
+    return next((row["limit"] for row in result["rows"] if row["encoding"] == label and "limit" in row), None)
+
+
+def fit_sentence(result: Result) -> str:
+    """Which of the trained models fitted the trained length."""
+    trained = [label for label in labels(result) if result["task"]["parents"][label] == label]
+    unfitted = [label for label in trained if not has_fitted(result, label)]
+    means = f"({result['task']['fitted_means']} at 1x in every seed)"
+    if not unfitted:
+        return f"All {len(trained)} trained models fitted the trained length {means}."
+    told = ", ".join("{} ({} of {} seeds)".format(label, *fitted(result, label)) for label in unfitted)
+    return f"Not fitted {means}: {told}. What these do past the trained length says nothing about their encoding."
+
+
+def answer(result: Result) -> str:
+    """The order of the encodings at the greatest length, in a sentence made from the numbers."""
+    multiple = multiples(result)[-1]
+    fits = [label for label in labels(result) if has_fitted(result, label)]
+    scored = [(label, cell(result, label, multiple, "accuracy")) for label in fits]
+    ranked = sorted(((label, c) for label, c in scored if c.mean is not None), key=lambda pair: -pair[1].mean)
+    if not ranked:
+        return f"No fitted model has a value at {multiple:g}x the trained length."
+    listed = ", ".join(f"{label} {c}" for label, c in ranked)
+    ended = [label for label in fits if limit(result, label)]
+    none = f" No value there: {', '.join(ended)}." if ended else ""
+    return f"Token accuracy at {multiple:g}x the trained length, mean (range) over seeds: {listed}.{none}"

@@ -1,0 +1,54 @@
+"""jrope: positional encodings as pure JAX functions, and as values that a model takes.
+
+Shapes are written with these letters:
+
+    B  batch                      N  heads
+    T  positions of queries       H  features of a head
+    S  positions of keys          D  features of a token
+                                  P  pairs of features that rotate, at most H / 2
+
+Position ids are data: every function takes them, and none counts for itself.
+
+Rotations
+    spectrum(dim, base=)                     the frequencies of RoPE
+    rotate(x, positions, spectrum)           turns queries or keys [..., T, N, H]
+    rope(x, positions, base=)                both in one call
+    rotation_tables, apply_rotary            the two halves of `rotate`, to share tables between layers
+    Linear, NTK, DynamicNTK, Yarn            scalings: functions from a spectrum to a spectrum
+Additions to the embeddings
+    sinusoidal(positions, dim)               lookup(table, positions)
+Biases on the scores
+    alibi(q_positions, k_positions, num_heads=)      alibi_slopes(num_heads)
+Encodings as values, for `jrope.transformer` or any model that asks for the same three maps
+    Encoding (= NoPE), Sinusoidal, Learned, Rope, Rotary, Alibi, Chain
+"""
+
+from jrope.absolute import lookup, sinusoidal
+from jrope.bias import alibi, alibi_slopes
+from jrope.encoding import Alibi, Chain, Encoding, Learned, Rope, Rotary, Sinusoidal
+from jrope.rotary import Spectrum, apply_rotary, rope, rotate, rotation_tables, spectrum
+from jrope.scaling import NTK, DynamicNTK, Linear, Yarn
+
+__all__ = [
+    "NTK",
+    "Alibi",
+    "Chain",
+    "DynamicNTK",
+    "Encoding",
+    "Learned",
+    "Linear",
+    "Rope",
+    "Rotary",
+    "Sinusoidal",
+    "Spectrum",
+    "Yarn",
+    "alibi",
+    "alibi_slopes",
+    "apply_rotary",
+    "lookup",
+    "rope",
+    "rotate",
+    "rotation_tables",
+    "sinusoidal",
+    "spectrum",
+]

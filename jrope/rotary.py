@@ -1,0 +1,168 @@
+"""Rotary position embedding: a spectrum of frequencies, and one function that applies it.
+
+RoPE turns each pair of features of a query or key by an angle proportional to its position,
+
+    (x_a, x_b) -> (x_a cos t - x_b sin t, x_a sin t + x_b cos t),    t = position * frequency,
+
+so that the score of a query and a key depends on the distance of their positions and not on the positions.
+Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", arXiv:2104.09864.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jrope import phase
+
+Layout = Literal["interleaved", "half"]
+LAYOUTS = ("interleaved", "half")
+
+
+@jax.tree_util.register_pytree_with_keys_class
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """How fast each pair of features turns with position: the data of a rotation, a pytree of arrays alone.
+
+    Two spectra of one size are therefore interchangeable as arguments of a jitted function: one compiled program.
+
+    Attributes:
+      frequencies: [P], radians per position; float64 on the host, so that scalings lose nothing.
+      amplitude: multiplies cos and sin (YaRN's and LongRoPE's attention factor), so that scores grow by its square.
+      turns: uint32 [2, P], the same frequencies in exact fixed point (see `jrope.phase`), made here from `frequencies`.
+        None if these are traced or learned: angles are then float32 products, and gradients flow to the frequencies.
+    """
+
+    frequencies: Any
+    amplitude: Any = 1.0
+    turns: Any = field(init=False, repr=False)
+
+    def __post_init__(self):
+        concrete = phase.is_concrete(self.frequencies)
+        if concrete:
+            object.__setattr__(self, "frequencies", np.asarray(self.frequencies, np.float64))
+            if not np.all(np.isfinite(self.frequencies)):
+                raise ValueError(f"Spectrum: frequencies must be finite, got {self.frequencies}")
+        if phase.is_concrete(self.amplitude):
+            object.__setattr__(self, "amplitude", float(self.amplitude))
+        object.__setattr__(self, "turns", phase.fixed_point(self.frequencies) if concrete else None)
+
+    def tree_flatten_with_keys(self):
+        names = ("frequencies", "amplitude", "turns")
+        return [(jax.tree_util.GetAttrKey(name), getattr(self, name)) for name in names], None
+
+    @classmethod
+    def tree_unflatten(cls, _, children):
+        self = object.__new__(cls)  # leaves may be anything, tracers above all: nothing is checked or made again
+        for name, child in zip(("frequencies", "amplitude", "turns"), children, strict=True):
+            object.__setattr__(self, name, child)
+        return self
+
+
+def spectrum(dim: int, *, base: float = 10_000.0) -> Spectrum:
+    """The geometric spectrum of RoPE, `frequencies[i] = base^(-2i/dim)` for `i < dim/2`, in radians per position.
+
+    Args:
+      dim: how many features rotate; even.
+      base: the paper's 10,000; also called rope_theta. May be a traced scalar (to vmap or differentiate over bases): the
+        frequencies are then float32, and so are the angles made from them.
+
+    Raises:
+      ValueError: if `dim` is odd or below 2, or `base` is not positive and finite.
+    """
+    if dim < 2 or dim % 2:
+        raise ValueError(f"spectrum: dim must be an even number of features, at least 2, got {dim}")
+    exponents = -np.arange(0, dim, 2, dtype=np.float64) / dim
+    if not phase.is_concrete(base):
+        return Spectrum(jnp.power(jnp.asarray(base, jnp.float32), exponents.astype(np.float32)))
+    if not (np.isfinite(base) and base > 0):
+        raise ValueError(f"spectrum: base must be positive and finite, got {base}")
+    return Spectrum(np.float64(base) ** exponents)
+
+
+def rotation_tables(positions, spectrum: Spectrum) -> tuple[jax.Array, jax.Array]:
+    """`amplitude * cos` and `amplitude * sin` of every angle: positions [...] -> two float32 arrays [..., P].
+
+    Make them once a forward pass and share them between queries, keys and layers with `apply_rotary`.
+    """
+    cos, sin = phase.cos_sin(positions, spectrum.frequencies, spectrum.turns)
+    amplitude = jnp.asarray(spectrum.amplitude, jnp.float32)
+    return cos * amplitude, sin * amplitude
+
+
+def apply_rotary(x, cos, sin, *, layout: Layout = "interleaved") -> jax.Array:
+    """Rotates the first 2P features of every head by tables from `rotation_tables`; the others pass unchanged.
+
+    Args:
+      x: [..., T, N, H], floating, N heads of H features.
+      cos, sin: [..., T, P], whose axes before P broadcast against those of x before N.
+      layout: which features form pair i: "interleaved" takes (2i, 2i+1), as the paper, GPT-J and GLM do; "half" takes
+        (i, i+P), as GPT-NeoX and Llama checkpoints do. Scores are the same in either, weights are not.
+
+    Returns:
+      As x, in its dtype: computed in float32 (float64 for float64 x) and rounded once.
+
+    Raises:
+      ValueError: if the shapes do not fit or the layout is unknown.
+      TypeError: if x is not floating.
+    """
+    x = jnp.asarray(x)
+    pairs = cos.shape[-1]
+    _check(x, cos.shape[:-1], pairs, layout)
+    lead = (1,) * (x.ndim - 1 - cos.ndim) + cos.shape[:-1]
+    dtype = jnp.promote_types(x.dtype, jnp.float32)
+    cos, sin = (table.reshape((*lead, 1, pairs)).astype(dtype) for table in (cos, sin))
+    rotating, rest = x[..., : 2 * pairs].astype(dtype), x[..., 2 * pairs :]
+    if layout == "half":
+        first, second = jnp.split(rotating, 2, axis=-1)
+        rotated = jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+    else:
+        pair = rotating.reshape((*rotating.shape[:-1], pairs, 2))
+        # the partner of each feature times a signed sine: one pass over memory, with no strided slices
+        signed = jnp.stack([-sin, sin], axis=-1)
+        rotated = (pair * cos[..., None] + pair[..., ::-1] * signed).reshape(rotating.shape)
+    return jnp.concatenate([rotated.astype(x.dtype), rest], axis=-1) if rest.shape[-1] else rotated.astype(x.dtype)
+
+
+def rotate(x, positions, spectrum: Spectrum, *, layout: Layout = "interleaved") -> jax.Array:
+    """Rotates queries or keys to their positions.
+
+    Args:
+      x: [..., T, N, H], floating, N heads of H features.
+      positions: [..., T], position ids; the axes broadcast against those of x before N. Integer positions have exact
+        angles up to 2^31 and beyond (see `jrope.phase.cos_sin`); floating ones take the float32 product.
+      spectrum: of P pairs; where 2P < H only the first 2P features rotate (partial rotary).
+      layout: "interleaved" or "half", see `apply_rotary`.
+
+    Returns:
+      As x, in its dtype, rounded once.
+
+    Raises:
+      ValueError: if the shapes do not fit or the layout is unknown.
+      TypeError: if x is not floating.
+    """
+    _check(x, np.shape(positions), spectrum.frequencies.shape[-1], layout)
+    return apply_rotary(x, *rotation_tables(positions, spectrum), layout=layout)
+
+
+def rope(x, positions, *, base: float = 10_000.0, layout: Layout = "interleaved") -> jax.Array:
+    """RoPE in one call: `rotate` all features of x [..., T, N, H] by the plain spectrum of that base."""
+    return rotate(x, positions, spectrum(x.shape[-1], base=base), layout=layout)
+
+
+def _check(x, positions_shape, pairs, layout):
+    """The shape errors of `rotate` and `apply_rotary`, found before XLA words them."""
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout must be one of {LAYOUTS}, got {layout!r}")
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        raise TypeError(f"x must be floating, got {x.dtype}")
+    if x.ndim < 3:
+        raise ValueError(f"x must be [..., T, N, H] (positions, heads, features), got shape {x.shape}")
+    if 2 * pairs > x.shape[-1]:
+        raise ValueError(f"the spectrum rotates {2 * pairs} features, but x of shape {x.shape} has {x.shape[-1]} a head")
+    rows = x.shape[:-2]
+    aligned = rows[len(rows) - len(positions_shape) :] if positions_shape else ()
+    if len(positions_shape) > len(rows) or any(p not in (1, r) for p, r in zip(positions_shape, aligned, strict=True)):
+        raise ValueError(f"positions of shape {positions_shape} do not broadcast to {rows}, the axes of x before heads")
