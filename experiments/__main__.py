@@ -21,14 +21,18 @@ app = typer.Typer(
 out, err = Console(), Console(stderr=True)
 
 Config = Annotated[Path, typer.Argument(help="A config file, such as configs/quick.toml.", metavar="CONFIG")]
-Overrides = Annotated[list[str] | None, typer.Argument(help="Fields to set, such as train.steps=500.", metavar="path.to.field=value")]
+Overrides = Annotated[
+    list[str] | None, typer.Argument(help="Fields to set, such as train.steps=500.", metavar="path.to.field=value")
+]
 
 
 @app.command()
 def run(
     config: Config,
     overrides: Overrides = None,
-    directory: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where to write; by default a new folder in runs/.")] = None,
+    directory: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Where to write; by default a new folder in runs/.")
+    ] = None,
 ):
     """Train, evaluate, draw and report one experiment. The last line printed is the report's path."""
     experiment = _load(config, overrides)
@@ -56,7 +60,12 @@ def validate(config: Config, overrides: Overrides = None):
     """Check a config, and say every mistake in it, without running anything."""
     experiment = _load(config, overrides)
     trained = len(experiment.trained())
-    out.print(f"{config}: valid: {trained} encodings to train, {len(experiment.encodings)} to evaluate, {len(experiment.seeds)} seeds", markup=False, highlight=False, soft_wrap=True)
+    out.print(
+        f"{config}: valid: {trained} encodings to train, {len(experiment.encodings)} to evaluate, {len(experiment.seeds)} seeds",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 @app.command("list")
@@ -70,7 +79,11 @@ def list_():
     for path in sorted(CONFIGS.glob("*.toml")):
         text = path.read_text(encoding="utf-8")
         takes = next((line.removeprefix("# Time:").strip() for line in text.splitlines() if line.startswith("# Time:")), "")
-        table.add_row(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path), tomllib.loads(text)["title"], takes)
+        table.add_row(
+            str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path),
+            tomllib.loads(text)["title"],
+            takes,
+        )
     out.print(table)
 
 

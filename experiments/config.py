@@ -142,10 +142,9 @@ _encodings.append(Annotated[Extends, Tag("<encoding extends>")])
 
 
 class TaskSection(Typed):
-    """The task, and the lengths it is trained on: uniform from `shortest` to `length`."""
+    """The task, and the length it is trained on: the greatest, where lengths vary."""
 
     length: PositiveInt
-    shortest: PositiveInt = 1
 
 
 class Model(Section):
@@ -224,4 +223,4 @@ class Experiment(Section):
         task = self.task_value()
         model = TransformerConfig(task.vocabulary, self.encoding(label, 1), **self.model.model_dump())
         options = self.train.model_dump(exclude={"report_every"})
-        return Trainer(task, model, length=self.task.length, shortest=self.task.shortest, **options)
+        return Trainer(task, model, length=self.task.length, **options)

@@ -48,10 +48,17 @@ def _panel(result: Result, metric: str) -> alt.LayerChart:
     lengths = {row["length"]: row["multiple"] for row in result["rows"]}
     # names from a config are data, never parts of an expression
     points = [
-        {"encoding": label, "length": length, "mean": c.mean, "low": c.low, "high": c.high, "fit": results.has_fitted(result, label)}
+        {
+            "encoding": label,
+            "length": length,
+            "mean": c.mean,
+            "low": c.low,
+            "high": c.high,
+            "fit": results.has_fitted(result, label),
+        }
         for label in labels
         for length, multiple in lengths.items()
-        if (c := results.cell(result, label, multiple, metric)).mean is not None
+        if (c := results.cell(result, label, multiple, metric))
     ]
     ends = [
         max((point for point in points if point["encoding"] == label), key=lambda point: point["length"])
@@ -66,9 +73,9 @@ def _panel(result: Result, metric: str) -> alt.LayerChart:
         axis=alt.Axis(values=ticks, labelExpr=f"[datum.value, {names}[datum.value]]", grid=False),
         title=f"length of the {'stream' if task['type'] == 'lag' else 'string'}, and as a multiple of the trained length",
     )
-    colour = alt.Color("encoding:N", sort=labels, title=None, scale=alt.Scale(domain=labels, range=_cycle(COLOURS, labels)))
-    shape = alt.Shape("encoding:N", sort=labels, title=None, scale=alt.Scale(domain=labels, range=_cycle(SHAPES, labels)))
-    dash = alt.condition("datum.fit", alt.value([1, 0]), alt.value([5, 4]))
+    legend = alt.Legend(symbolOpacity=1)  # or it is as pale as the bands
+    colour = alt.Color("encoding:N", title=None, legend=legend, scale=alt.Scale(domain=labels, range=_cycle(COLOURS, labels)))
+    shape = alt.Shape("encoding:N", title=None, legend=legend, scale=alt.Scale(domain=labels, range=_cycle(SHAPES, labels)))
     tooltip = [
         alt.Tooltip("encoding:N"),
         alt.Tooltip("length:Q"),
@@ -85,12 +92,13 @@ def _panel(result: Result, metric: str) -> alt.LayerChart:
             for fit in (True, False)
         ),
         base.mark_point(filled=True, size=70, opacity=1).encode(shape=shape, tooltip=tooltip),
-        alt.Chart(alt.Data(values=ends)).mark_point(shape="stroke", angle=90, size=900, strokeWidth=3, opacity=1).encode(x=x, y=y, color=colour),
-        alt.Chart(alt.Data(values=ends)).mark_text(align="left", dx=9, dy=14, fontSize=11.5).encode(
-            x=x, y=y, color=colour, text=alt.value("table ends")
-        ),
+        alt.Chart(alt.Data(values=ends))
+        .mark_point(shape="stroke", angle=90, size=900, strokeWidth=3, opacity=1)
+        .encode(x=x, y=y, color=colour),
+        alt.Chart(alt.Data(values=ends))
+        .mark_text(align="left", dx=9, dy=14, fontSize=11.5)
+        .encode(x=x, y=y, color=colour, text=alt.value("table ends")),
     ]
-    del dash
     return alt.layer(*layers).properties(width=380, height=330)
 
 
@@ -100,7 +108,13 @@ def _rule(axis: str, at: float, text: str, colour: str) -> alt.LayerChart:
     place = {axis: alt.X("at:Q") if axis == "x" else alt.Y("at:Q")}
     line = data.mark_rule(color=colour, strokeDash=[2, 3], strokeWidth=1.4).encode(**place)
     where = {"y": alt.value(10), "x": place["x"]} if axis == "x" else {"x": alt.value(374), "y": place["y"]}
-    label = data.mark_text(color=colour, fontSize=11.5, align="left" if axis == "x" else "right", dx=5 if axis == "x" else 0, dy=0 if axis == "x" else -7)
+    label = data.mark_text(
+        color=colour,
+        fontSize=11.5,
+        align="left" if axis == "x" else "right",
+        dx=5 if axis == "x" else 0,
+        dy=0 if axis == "x" else -7,
+    )
     return line + label.encode(text="text:N", **where)
 
 

@@ -69,21 +69,20 @@ def _override(data: dict[str, Any], override: str):
 def _mistakes(experiment: Experiment):
     """What the schema cannot see: how sections fit together."""
     task, model = experiment.task, experiment.model
-    if task.shortest > task.length:
-        yield f"task.shortest: should be at most task.length, {task.length}, got {task.shortest}"
     if len(set(experiment.seeds)) < len(experiment.seeds):
         yield f"seeds: should all be different, got {experiment.seeds}"
     if 1 not in experiment.evaluate.multiples:
         yield f"evaluate.multiples: should have a 1, which tells whether a model has learned, got {experiment.evaluate.multiples}"
     if len(set(experiment.evaluate.multiples)) < len(experiment.evaluate.multiples):
         yield f"evaluate.multiples: should all be different, got {experiment.evaluate.multiples}"
-    longest = experiment.task_value().longest
-    for multiple in experiment.evaluate.multiples:
-        length = experiment.length(multiple)
-        if length < 1:
-            yield f"evaluate.multiples: {multiple:g} times task.length, {task.length}, is less than 1"
-        if longest and length > longest:
-            yield f"evaluate.multiples: {multiple:g}x is length {length}, but {task.symbols} different symbols make at most {longest}"
+    lengths = {multiple: experiment.length(multiple) for multiple in experiment.evaluate.multiples}
+    for multiple in (multiple for multiple, length in lengths.items() if length < 1):
+        yield f"evaluate.multiples: {multiple:g} times task.length, {task.length}, is less than 1"
+        return
+    try:
+        experiment.task_value().check(task.length, list(lengths.values()))
+    except ValueError as error:
+        yield f"task: {error}"
     if model.features % model.heads:
         yield f"model.features: should be a multiple of model.heads, {model.heads}, got {model.features}"
         return
@@ -124,7 +123,7 @@ def _line(error: Any) -> str:
     if kind in ("literal_error", "enum"):
         return f"{path}: should be {error['ctx']['expected']}, got {given!r}"
     if kind == "value_error":
-        return f"{path}: {str(error['ctx']['error'])}" + ("" if isinstance(given, dict) else f", got {given!r}")
+        return f"{path}: {error['ctx']['error']!s}" + ("" if isinstance(given, dict) else f", got {given!r}")
     return f"{path}: {error['msg'].replace('Input should', 'should')}, got {given!r}"
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import jinja2
 import vl_convert
+from markupsafe import Markup
 
 from experiments import figures, results
 from experiments.results import Result
@@ -33,11 +34,7 @@ def render(result: Result) -> str:
         results=results,
         metrics={"accuracy": "Token accuracy", "exact_match": "Exact match", "loss": "Loss (nats per answer)"},
         config=json.dumps(result["config"], indent=2),
-        spec=_inside_script(spec),
-        library=_inside_script(vl_convert.javascript_bundle(_DRAW), escape="\\x3c"),
+        # in a script element nothing is escaped, so nothing in it may look like a tag
+        spec=Markup(spec.replace("<", "\\u003c")),
+        library=Markup(vl_convert.javascript_bundle(_DRAW).replace("</", "\\x3c/").replace("<!--", "\\x3c!--")),
     )
-
-
-def _inside_script(text: str, escape: str = "\\u003c") -> jinja2.utils.markupsafe.Markup:  # pyright: ignore
-    """Text that can stand in a script element: no tag can end it early."""
-    return jinja2.utils.markupsafe.Markup(text.replace("</", escape + "/").replace("<!--", escape + "!--"))  # pyright: ignore

@@ -7,14 +7,18 @@ Result = dict[str, Any]
 
 
 class Cell(NamedTuple):
-    """One metric of one encoding at one length, over seeds; None where the encoding has no value there."""
+    """One metric of one encoding at one length, over seeds."""
 
-    mean: float | None
-    low: float | None
-    high: float | None
+    mean: float
+    low: float
+    high: float
 
     def __str__(self):
-        return "–" if self.mean is None else f"{self.mean:.3f} ({self.low:.3f}–{self.high:.3f})"
+        return f"{self.mean:.3f} ({self.low:.3f}–{self.high:.3f})"
+
+    def percent(self) -> str:
+        """A share, short enough for a terminal."""
+        return f"{100 * self.mean:.1f} ({100 * self.low:.0f}–{100 * self.high:.0f})"
 
 
 def labels(result: Result) -> list[str]:
@@ -31,11 +35,11 @@ def rows(result: Result, label: str, multiple: float) -> list[dict]:
     return [row for row in result["rows"] if row["encoding"] == label and row["multiple"] == multiple]
 
 
-def cell(result: Result, label: str, multiple: float, metric: str) -> Cell:
-    """Mean and range over seeds of accuracy, exact_match or loss."""
+def cell(result: Result, label: str, multiple: float, metric: str) -> Cell | None:
+    """Mean and range over seeds of accuracy, exact_match or loss; None where the encoding has no value."""
     values = [row[metric] for row in rows(result, label, multiple)]
     if not values or any(value is None for value in values):
-        return Cell(None, None, None)
+        return None
     return Cell(statistics.fmean(values), min(values), max(values))
 
 
@@ -71,11 +75,11 @@ def answer(result: Result) -> str:
     """The order of the encodings at the greatest length, in a sentence made from the numbers."""
     multiple = multiples(result)[-1]
     fits = [label for label in labels(result) if has_fitted(result, label)]
-    scored = [(label, cell(result, label, multiple, "accuracy")) for label in fits]
-    ranked = sorted(((label, c) for label, c in scored if c.mean is not None), key=lambda pair: -pair[1].mean)
+    scored = [(label, c) for label in fits if (c := cell(result, label, multiple, "accuracy"))]
+    ranked = sorted(scored, key=lambda pair: -pair[1].mean)
     if not ranked:
         return f"No fitted model has a value at {multiple:g}x the trained length."
-    listed = ", ".join(f"{label} {c}" for label, c in ranked)
+    listed = ", ".join(f"{label} {c.percent()}" for label, c in ranked)
     ended = [label for label in fits if limit(result, label)]
     none = f" No value there: {', '.join(ended)}." if ended else ""
-    return f"Token accuracy at {multiple:g}x the trained length, mean (range) over seeds: {listed}.{none}"
+    return f"Token accuracy at {multiple:g}x the trained length, in % as mean (range) over seeds: {listed}.{none}"

@@ -6,7 +6,6 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -30,7 +29,9 @@ def run(experiment: Experiment, directory: Path, display: Display, command: str)
     groups = experiment.trained()
     stop, lock = threading.Event(), threading.Lock()
     with ThreadPoolExecutor(max(1, min(len(groups), os.cpu_count() or 1))) as pool:
-        jobs = [pool.submit(_one, experiment, label, members, directory, display, stop, lock) for label, members in groups.items()]
+        jobs = [
+            pool.submit(_one, experiment, label, members, directory, display, stop, lock) for label, members in groups.items()
+        ]
         try:
             wait(jobs, return_when=FIRST_EXCEPTION)
         finally:  # after an error or Ctrl-C the other encodings end at their next report
@@ -73,7 +74,8 @@ def _one(experiment: Experiment, label: str, members: list[str], directory: Path
             rows += _scores(experiment, trainer, seeds, state.params, member, multiple)
             if stop.is_set():
                 raise Stopped(label)
-    fits = {row["seed"]: row["multiple"] == 1 and _fitted(trainer.task, row) for row in rows if row["encoding"] == label and row["multiple"] == 1}
+    at_1x = (row for row in rows if row["encoding"] == label and row["multiple"] == 1)
+    fits = {row["seed"]: _fitted(trainer.task, row) for row in at_1x}
     rows = [{**row, "fitted": fits[row["seed"]]} for row in rows]
     with lock:
         store.append(directory / "results.jsonl", rows)
@@ -115,7 +117,6 @@ def _task(experiment: Experiment) -> dict[str, Any]:
     task = experiment.task_value()
     return {
         "type": experiment.task.type,
-        "does": (type(task).__doc__ or "").split("\n")[0],
         "trained_length": experiment.task.length,
         "trained_context": experiment.context(1).trained,
         "chance": task.chance,

@@ -1,9 +1,9 @@
 """A run's directory: what is written there, when, and how it is read again.
 
-    manifest.json   before training: the resolved config, versions, the machine
-    metrics.jsonl   while training: one row for each encoding, seed and report
-    results.jsonl   as evaluations end: one row for each encoding, length and seed
-    result.json     when the run is complete: everything that figures and reports read
+manifest.json   before training: the resolved config, versions, the machine
+metrics.jsonl   while training: one row for each encoding, seed and report
+results.jsonl   as evaluations end: one row for each encoding, length and seed
+result.json     when the run is complete: everything that figures and reports read
 """
 
 import json

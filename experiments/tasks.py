@@ -4,6 +4,7 @@ A sampler is written for one sequence and lifted over a batch. Its ids are `symb
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax
@@ -38,10 +39,8 @@ class Task:
         """The loss of the best predictor, in nats per answer."""
         return 0.0
 
-    @property
-    def longest(self) -> int | None:
-        """The greatest length that can be sampled, if there is one."""
-        return None
+    def check(self, trained: int, evaluated: Sequence[int]):
+        """Raises ValueError if there are no sequences of one of these lengths."""
 
     def context(self, length: int) -> int:
         """Tokens that the model reads for a sequence of this length: all but the last."""
@@ -55,23 +54,28 @@ class Task:
         """`fitted`, in words."""
         return "exact match of at least 99 %"
 
-    def one(self, key, length: int, shortest: int) -> tuple[jax.Array, jax.Array]:
+    def one(self, key, length: int) -> tuple[jax.Array, jax.Array]:
         """One sequence: tokens [context + 1] and whether each is an answer, to be predicted from those before it."""
         raise NotImplementedError
 
-    def sample(self, key, batch: int, length: int, shortest: int | None = None) -> tuple[jax.Array, jax.Array]:
+    def one_in_training(self, key, length: int) -> tuple[jax.Array, jax.Array]:
+        """A sequence of at most this length, padded to it."""
+        return self.one(key, length)
+
+    def sample(self, key, batch: int, length: int, *, training: bool = False) -> tuple[jax.Array, jax.Array]:
         """A batch of sequences.
 
         Args:
           key: a JAX random key; the same key gives the same batch.
           batch: number of sequences B.
-          length: the length of every sequence or, with `shortest`, the greatest of lengths drawn uniformly.
+          length: of every sequence or, in training, of the longest.
+          training: whether lengths are drawn as in training.
 
         Returns:
           tokens int32 [B, context(length) + 1] and mask bool of that shape, true where a token is an answer.
         """
-        keys = jax.random.split(key, batch)
-        return jax.vmap(lambda k: self.one(k, length, length if shortest is None else shortest))(keys)
+        one = self.one_in_training if training else self.one
+        return jax.vmap(lambda k: one(k, length))(jax.random.split(key, batch))
 
 
 @dataclass(frozen=True)
@@ -80,13 +84,23 @@ class Transduction(Task):
 
     Attributes:
       unique: whether the symbols of a string are all different.
+      shortest: in training, lengths are uniform from this one to the trained length.
     """
 
     unique: bool = True
+    shortest: int = 1
 
-    @property
-    def longest(self):
-        return self.symbols if self.unique else None
+    def __post_init__(self):
+        super().__post_init__()
+        if self.shortest < 1:
+            raise ValueError(f"shortest must be at least 1, got {self.shortest}")
+
+    def check(self, trained, evaluated):
+        if self.shortest > trained:
+            raise ValueError(f"shortest should be at most the trained length, {trained}, got {self.shortest}")
+        for length in evaluated if self.unique else ():
+            if length > self.symbols:
+                raise ValueError(f"{self.symbols} different symbols make no string of length {length}")
 
     def context(self, length):
         return 2 * length + 2
@@ -95,9 +109,15 @@ class Transduction(Task):
         """The answer to the first n symbols of x [length]; what follows the n-th does not matter."""
         raise NotImplementedError
 
-    def one(self, key, length, shortest):
+    def one(self, key, length):
+        return self._padded(key, length, length)
+
+    def one_in_training(self, key, length):
         size_key, key = jax.random.split(key)
-        n = jax.random.randint(size_key, (), shortest, length + 1)
+        return self._padded(key, jax.random.randint(size_key, (), self.shortest, length + 1), length)
+
+    def _padded(self, key, n, length):
+        """A sequence of length n, which may be traced, padded to `length`."""
         if self.unique:
             x = jnp.argsort(jax.random.bits(key, (self.symbols,)))[:length]
         else:
@@ -172,7 +192,7 @@ class Lag(Task):
     def fitted_means(self):
         return f"loss within 0.05 nats of the best possible, {self.floor:.3f}"
 
-    def one(self, key, length, shortest):
+    def one(self, key, length):
         fresh_key, value_key = jax.random.split(key)
         rows = -(-(length + 1) // self.lag)
         shape = (rows, self.lag)  # read along a column, a stream of lag 1

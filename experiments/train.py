@@ -28,7 +28,6 @@ class Trainer:
     task: Task
     model: TransformerConfig
     length: int
-    shortest: int
     batch: int
     steps: int
     learning_rate: float
@@ -41,9 +40,7 @@ class Trainer:
         rate = optax.warmup_cosine_decay_schedule(
             0.0, self.learning_rate, min(self.warmup, self.steps - 1), self.steps, 0.05 * self.learning_rate
         )
-        return optax.chain(
-            optax.clip_by_global_norm(1.0), optax.adamw(rate, b2=0.98, weight_decay=self.weight_decay)
-        )
+        return optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(rate, b2=0.98, weight_decay=self.weight_decay))
 
 
 def cross_entropy(logits, tokens, mask) -> tuple[jax.Array, jax.Array]:
@@ -79,7 +76,7 @@ def advance(trainer: Trainer, seeds, state: State, steps) -> tuple[State, jax.Ar
 
     def step(seed, state):
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 1), state.step)
-        tokens, mask = trainer.task.sample(key, trainer.batch, trainer.length, trainer.shortest)
+        tokens, mask = trainer.task.sample(key, trainer.batch, trainer.length, training=True)
         value, gradients = jax.value_and_grad(loss)(state.params, tokens, mask)
         updates, optimizer = trainer.optimizer.update(gradients, state.optimizer, state.params)
         return State(state.step + 1, optax.apply_updates(state.params, updates), optimizer), value

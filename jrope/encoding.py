@@ -88,6 +88,11 @@ class Encoding:
 _register(Encoding)
 
 
+def _add(x, vectors) -> jax.Array:
+    """x [..., T, D] plus a vector for each position [T, D] or [..., T, D], in the dtype of x."""
+    return x + vectors.reshape((1,) * (x.ndim - vectors.ndim) + vectors.shape).astype(x.dtype)
+
+
 @dataclass(frozen=True)
 class Sinusoidal(Encoding):
     """Sines and cosines of the position, added to the embeddings (`jrope.sinusoidal`)."""
@@ -95,7 +100,7 @@ class Sinusoidal(Encoding):
     base: float = 10_000.0
 
     def embed(self, params, x, positions):
-        return x + sinusoidal(positions, x.shape[-1], base=self.base).astype(x.dtype)
+        return _add(x, sinusoidal(positions, x.shape[-1], base=self.base))
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,7 @@ class Learned(Encoding):
         return {"table": self.scale * jax.random.normal(key, (self.max_length, features))}
 
     def embed(self, params, x, positions):
-        return x + lookup(params["table"], positions).astype(x.dtype)
+        return _add(x, lookup(params["table"], positions))
 
 
 @dataclass(frozen=True)

@@ -42,21 +42,22 @@ def cos_sin(positions, frequencies, turns=None) -> tuple[jax.Array, jax.Array]:
     """Cosine and sine of `positions[..., None] * frequencies`: two float32 arrays [..., P].
 
     Args:
-      positions: [...], any integer dtype; exact over the whole range of int32, uint32, and int64 where it is given as a
-        NumPy array or under x64. Floating positions take the float32 product, since they are no whole number of steps.
+      positions: [...], any integer dtype; nothing wraps over the whole range of int32, uint32, and int64 where it is given as
+        a NumPy array or under x64 (as an argument of a jitted function without x64, JAX itself cuts int64 to int32). Floating positions take the float32 product, since they are no whole number of steps.
       frequencies: [P], radians per position.
       turns: uint32 [2, P], `fixed_point(frequencies)`. None, as for frequencies that are traced or learned, takes the
         float32 product, whose error grows as 6e-8 times the angle.
 
-    With `turns` the error is below 1.5e-7 for any position: 1e-7 of float32 trigonometry, and what the rounding of the
-    float64 frequency makes of a large position (1.1e-16 a position).
+    With `turns` the error at position p is at most 1.2e-7 + 1.7e-19 |p|, in radians: float32 trigonometry, and the rounding of
+    the fixed point. Against a frequency of unlimited precision, its float64 rounding adds up to 1.1e-16 |p|.
     """
+    lifted = (1,) * np.ndim(positions) + np.shape(frequencies)[-1:]
     if turns is None or not jnp.issubdtype(jnp.result_type(positions), jnp.integer):
-        angle = jnp.asarray(positions, jnp.float32)[..., None] * jnp.asarray(frequencies, jnp.float32)
+        angle = jnp.asarray(positions, jnp.float32)[..., None] * jnp.asarray(frequencies, jnp.float32).reshape(lifted)
         return jnp.cos(angle), jnp.sin(angle)
     high, low = _split(positions)
-    quarter, rest = _reduce(_multiply(high[..., None], low[..., None], *turns))
-    return _trigonometry(quarter, rest)
+    turns_high, turns_low = (jnp.asarray(word).reshape(lifted) for word in turns)
+    return _trigonometry(*_reduce(_multiply(high[..., None], low[..., None], turns_high, turns_low)))
 
 
 def _split(positions) -> tuple[jax.Array, jax.Array]:

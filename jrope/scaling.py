@@ -60,7 +60,7 @@ class NTK:
 class DynamicNTK:
     """NTK-aware scaling by the current length: the factor is `factor * L / original_length - (factor - 1)`.
 
-    Up to the trained length nothing changes. Keys that were cached under another length must be rotated again by the
+    Up to the trained length nothing changes, and `length=None` stands for any such length. Keys that were cached under another length must be rotated again by the
     difference of the two spectra. emozilla 2023; the form of transformers, where L is the highest position plus one.
 
     Attributes:
@@ -77,7 +77,7 @@ class DynamicNTK:
 
     def __call__(self, spectrum: Spectrum, *, length: int | None = None) -> Spectrum:
         if length is None:
-            raise ValueError("DynamicNTK needs the current length: pass length=, the highest position plus one")
+            return spectrum
         xp = np if phase.is_concrete(length) else jnp
         longest = xp.maximum(length, self.original_length)
         return _ntk(spectrum, self.factor * longest / self.original_length - (self.factor - 1))

@@ -1,0 +1,14 @@
+"""Strict JAX for every test, and compiled programs shared between test processes and runs."""
+
+import jax
+import pytest
+
+from experiments import compilation
+
+compilation.use_cache()
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture
+def key():
+    return jax.random.key(0)

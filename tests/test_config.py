@@ -1,0 +1,208 @@
+"""Configs: what comes with jrope is valid, and every mistake is told with its path, its value and a remedy."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jrope
+from experiments.config import SCALINGS, Experiment
+from experiments.load import ConfigError, load, validate
+
+CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.toml"))
+QUICK = next(path for path in CONFIGS if path.stem == "quick")
+
+GOOD = """
+title = "t"
+seeds = [0]
+[task]
+type = "sort"
+length = 8
+[train]
+steps = 10
+learning_rate = 1e-3
+[encodings.rope]
+type = "rope"
+[encodings.yarn]
+extends = "rope"
+scaling = { type = "yarn", factor = "match" }
+"""
+
+
+def told(*overrides, text=GOOD):
+    """The mistakes of a config, as lines."""
+    from experiments.load import _override
+
+    data = tomllib.loads(text)
+    for override in overrides:
+        _override(data, override)
+    with pytest.raises(ConfigError) as caught:
+        validate(data)
+    return str(caught.value).splitlines()
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_configs_that_come_with_jrope(path):
+    experiment = load(path)
+    opening = path.read_text().split("\n\n")[0]
+    assert f"run configs/{path.name}" in path.read_text()
+    assert opening.startswith("# ")
+    assert "# Time: " in path.read_text()
+    resolved = experiment.model_dump()
+    assert Experiment.model_validate(resolved) == experiment
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("encodings.yarn.scaling.facotr=2", "encodings.yarn.scaling.facotr: unknown key, did you mean 'factor'?"),
+        ("trian.steps=2", "trian: unknown key, did you mean 'train'?"),
+        ("train.stpes=2", "train.stpes: unknown key, did you mean 'steps'?"),
+        ("encodings.rope.layuot='half'", "encodings.rope.layuot: unknown key, did you mean 'layout'?"),
+        ("task.symbls=3", "task.symbls: unknown key, did you mean 'symbols'?"),
+        ("encodings.x.type='roep'", "encodings.x.type: unknown encoding 'roep', did you mean 'rope'?"),
+        ("encodings.x.type='xyz'", "encodings.x.type: unknown encoding 'xyz', expected one of 'nope', 'sinusoidal'"),
+        (
+            "encodings.yarn.scaling.type='yran'",
+            "encodings.yarn.scaling.type: unknown scaling 'yran', did you mean 'yarn'?",
+        ),
+        ("task.type='srt'", "task.type: unknown task 'srt', did you mean 'sort'?"),
+        (
+            "encodings.yarn.extends='rop'",
+            "encodings.yarn.extends: unknown trained encoding 'rop', did you mean 'rope'?",
+        ),
+        ("encodings.rope.layout='neox'", "encodings.rope.layout: should be 'interleaved' or 'half', got 'neox'"),
+        ("train.steps=-5", "train.steps: should be greater than 0, got -5"),
+        ("train.steps=true", "train.steps: should be a valid integer, got True"),
+        ("train.steps=1.5", "train.steps: should be a valid integer, got 1.5"),
+        ("train.steps='9'", "train.steps: should be a valid integer, got '9'"),
+        ("train.learning_rate=nan", "train.learning_rate: should be a finite number, got nan"),
+        ("train.learning_rate=true", "train.learning_rate: should be a valid number, got True"),
+        ("train.learning_rate=0", "train.learning_rate: should be greater than 0, got 0"),
+        ("encodings.yarn.scaling.factor=nan", 'encodings.yarn.scaling.factor: should be a number, or "match"'),
+        ("encodings.yarn.scaling.factor=true", 'encodings.yarn.scaling.factor: should be a number, or "match"'),
+        (
+            "encodings.yarn.scaling.factor=0.5",
+            "encodings.yarn.scaling: Yarn: factor must be a finite number at least 1, got 0.5",
+        ),
+        ("encodings.rope.base=-1", "encodings.rope: Rope: base must be positive, got -1"),
+        (
+            "encodings.rope.rotary_fraction=0.01",
+            "encodings.rope: spectrum: dim must be an even number of features, at least 2, got 0",
+        ),
+        (
+            "encodings.x={type='learned', max_length=3}",
+            "encodings.x.max_length: should cover the trained context of 18 tokens, got 3",
+        ),
+        ("encodings.x=3", "encodings.x: should be a section with a `type`, one of 'nope'"),
+        ("encodings.x.scaling.type='yarn'", "encodings.x: needs a `type`, one of 'nope'"),
+        ("encodings.x={type='alibi'}", None),
+        ("seeds=[]", "seeds: List should have at least 1 item"),
+        ("seeds=[1, 1]", "seeds: should all be different, got [1, 1]"),
+        ("seeds=[-1]", "seeds.0: should be greater than or equal to 0, got -1"),
+        ("seeds.x=1", "'seeds.x=1': seeds is a value, not a section with fields"),
+        ("seeds", "'seeds': an override is written path.to.field=value"),
+        ("task.shortest=9", "task: shortest should be at most the trained length, 8, got 9"),
+        ("model.heads=5", "model.features: should be a multiple of model.heads, 5, got 64"),
+        ("evaluate.multiples=[2]", "evaluate.multiples: should have a 1"),
+        ("evaluate.multiples=[1, 20]", "task: 96 different symbols make no string of length 160"),
+        ("evaluate.multiples=[1, 0.01]", "evaluate.multiples: 0.01 times task.length, 8, is less than 1"),
+        ("task.symbols=1", "task: symbols must be at least 2, got 1"),
+    ],
+)
+def test_mistakes(override, line):
+    if line is None:
+        from experiments.load import _override
+
+        data = tomllib.loads(GOOD)
+        _override(data, override)
+        validate(data)
+    elif line.startswith("'"):
+        with pytest.raises(ConfigError) as caught:
+            load(QUICK, [override])
+        assert str(caught.value).startswith(line)
+    else:
+        assert any(given.startswith(line) for given in told(override)), told(override)
+
+
+def test_all_mistakes_are_told_at_once():
+    lines = told("train.steps=-5", "encodings.yarn.scaling.facotr=2", "encodings.x.type='roep'", "model.heads=0")
+    assert len(lines) == 4
+
+
+def test_a_scaling_cannot_extend_what_has_none():
+    assert told("encodings.a.type='alibi'", "encodings.yarn.extends='a'") == [
+        "encodings.yarn.extends: 'a' is of type 'alibi', which has no scaling"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "No such file"),
+        (b"\xff\xfe", "not a text file in UTF-8"),
+        (b"a = ", "not valid TOML"),
+        (b"", "title: missing"),
+    ],
+)
+def test_unreadable_files(content, words, tmp_path):
+    path = tmp_path / "x.toml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=words):
+        load(path)
+
+
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+PATHS = [
+    "title",
+    "seeds",
+    "task",
+    "task.type",
+    "task.length",
+    "model",
+    "model.heads",
+    "train.steps",
+    "train.report_every",
+]
+PATHS += [
+    "evaluate.multiples",
+    "encodings",
+    "encodings.rope",
+    "encodings.yarn.scaling",
+    "encodings.yarn.scaling.factor",
+    "x",
+]
+
+
+@given(st.sampled_from(PATHS), json)
+@settings(max_examples=200, deadline=None)
+def test_any_value_anywhere_is_accepted_or_refused_in_words(path, value):
+    data = tomllib.loads(GOOD)
+    *parents, last = path.split(".")
+    section = data
+    for key in parents:
+        section = section.setdefault(key, {})
+    section[last] = value
+    try:
+        validate(data)
+    except ConfigError as error:
+        assert str(error)
+
+
+def test_match_means_evaluated_over_trained_context():
+    experiment = load(QUICK)
+    for multiple, factor in ((1, 1.0), (2, 50 / 26), (8, 194 / 26)):
+        assert experiment.encoding("pi", multiple) == jrope.Rope(scaling=jrope.Linear(factor))
+    assert experiment.encoding("yarn", 1).scaling.original_length == 26
+    assert experiment.encoding("learned", 8) == jrope.Learned(max_length=26)
+
+
+def test_every_scaling_can_be_named_in_a_config():
+    assert set(SCALINGS.values()) == {jrope.Linear, jrope.NTK, jrope.DynamicNTK, jrope.Yarn}

@@ -1,0 +1,162 @@
+"""Encodings are values, and compose as a monoid; no field of theirs is dead."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jrope
+from jrope import Alibi, Chain, Encoding, Learned, Rope, Rotary, Sinusoidal
+
+SIZES = {"features": 8, "num_heads": 2, "head_dim": 4}
+POSITIONS = jnp.array([0, 1, 5])
+ALL = [
+    Encoding(),
+    Sinusoidal(),
+    Learned(max_length=8),
+    Rope(),
+    Rope(scaling=jrope.DynamicNTK(2.0, 4)),
+    Rotary(jrope.spectrum(4)),
+    Alibi(),
+    Chain((Learned(max_length=8), Rope(), Alibi())),
+]
+
+
+def maps(encoding, length=6, key=0):
+    """Everything an encoding does to one input: embeddings, query, key, bias."""
+    params = encoding.init(jax.random.key(key), **SIZES)
+    x, q, k = (jax.random.normal(jax.random.key(i), (1, 3, *shape)) for i, shape in ((1, (8,)), (2, (2, 4)), (3, (2, 4))))
+    bias = encoding.bias(params, POSITIONS, POSITIONS, num_heads=2)
+    rotated = encoding.rotation(params, POSITIONS, POSITIONS, head_dim=4, length=length)(q, k)
+    return [encoding.embed(params, x, POSITIONS), *rotated, jnp.zeros((2, 3, 3)) if bias is None else bias]
+
+
+def same(a, b, **options):
+    return all(np.allclose(x, y, atol=1e-6) for x, y in zip(maps(a, **options), maps(b, **options), strict=True))
+
+
+@pytest.mark.parametrize("encoding", ALL, ids=repr)
+def test_is_a_value(encoding):
+    leaves, structure = jax.tree.flatten(encoding)
+    assert same(jax.tree.unflatten(structure, leaves), encoding)
+    if not leaves:  # an encoding without arrays is known by its fields alone
+        twin = dataclasses.replace(encoding)
+        assert twin == encoding
+        assert hash(twin) == hash(encoding)
+        assert eval(repr(encoding), vars(jrope)) == encoding
+
+
+def test_nope_does_nothing_and_is_the_identity_of_chains():
+    nothing = maps(Encoding())
+    assert all(np.array_equal(a, b) for a, b in zip(nothing, maps(Chain(())), strict=True))
+    for encoding in ALL[1:-1]:
+        assert not same(encoding, Encoding())
+    for encoding in (Sinusoidal(), Rope(), Alibi()):
+        assert same(Chain((encoding, Encoding())), encoding)
+        assert same(Chain((Encoding(), encoding)), encoding)
+
+
+def test_chains_associate():
+    a, b, c = Sinusoidal(), Rope(), Alibi()
+    assert same(Chain((Chain((a, b)), c)), Chain((a, Chain((b, c)))))
+    assert same(Chain((b, b)), Rotary(jrope.Spectrum(2 * jrope.spectrum(4).frequencies)))
+    twice = Chain((c, c)).bias({"0": {}, "1": {}}, POSITIONS, POSITIONS, num_heads=2)
+    np.testing.assert_allclose(twice, 2 * c.bias({}, POSITIONS, POSITIONS, num_heads=2))
+
+
+def test_chain_has_a_value_only_where_all_its_parts_do():
+    assert Chain((Learned(max_length=8), Alibi(), Learned(max_length=5))).limit == 5
+    assert Chain((Rope(), Alibi())).limit is None
+
+
+OTHER = {  # another value for every field that any encoding or scaling has
+    "base": 100.0,
+    "scaling": jrope.Linear(2.0),
+    "layout": "half",
+    "rotary_fraction": 0.5,
+    "max_length": 9,
+    "scale": 1.0,
+    "encodings": (Alibi(),),
+    "factor": 3.0,
+    "original_length": 40,
+    "beta_fast": 8.0,
+    "beta_slow": 0.5,
+    "truncate": False,
+    "attention_factor": 2.0,
+    "spectrum": jrope.spectrum(4, base=50.0),
+}
+SCALINGS = [jrope.Linear(2.0), jrope.NTK(2.0), jrope.DynamicNTK(2.0, 64), jrope.Yarn(2.0, 1000)]
+
+
+def fields(values):
+    return [pytest.param(v, f.name, id=f"{type(v).__name__}.{f.name}") for v in values for f in dataclasses.fields(v)]
+
+
+@pytest.mark.parametrize(("encoding", "field"), fields([Sinusoidal(), Learned(max_length=8), Rope(), ALL[5], ALL[7]]))
+def test_every_field_of_an_encoding_changes_what_it_does(encoding, field):
+    changed = dataclasses.replace(encoding, **{field: OTHER[field]})
+    if field == "max_length":
+        assert changed.limit != encoding.limit
+        assert changed.init(jax.random.key(0), **SIZES)["table"].shape == (9, 8)
+    else:
+        assert not same(changed, encoding)
+
+
+@pytest.mark.parametrize(("scaling", "field"), fields(SCALINGS))
+def test_every_field_of_a_scaling_changes_the_spectrum(scaling, field):
+    start = jrope.spectrum(64)
+    before, after = (s(start, length=2000) for s in (scaling, dataclasses.replace(scaling, **{field: OTHER[field]})))
+    assert before.amplitude != after.amplitude or not np.allclose(before.frequencies, after.frequencies, rtol=1e-6)
+
+
+def test_at_makes_one_type_and_shape_of_every_scaling():
+    made = [Rope(scaling=s).at(head_dim=16, length=256) for s in (None, *SCALINGS)]
+    assert len({jax.tree.structure(encoding) for encoding in made}) == 1
+    count = 0
+
+    @jax.jit
+    def turn(encoding, q):
+        nonlocal count
+        count += 1
+        return encoding.rotation({}, POSITIONS, POSITIONS, head_dim=16)(q, q)
+
+    outputs = [turn(encoding, jnp.ones((1, 3, 2, 16)))[0] for encoding in made]
+    assert count == 1
+    assert len({float(o.sum()) for o in outputs}) == len(made)
+
+
+def test_partial_rotary_leaves_the_rest_of_a_head():
+    encoding = Rope(rotary_fraction=0.5)
+    assert encoding.spectrum(128).frequencies.shape == (32,)
+    _, q, _, _ = maps(encoding)
+    np.testing.assert_array_equal(q[..., 2:], maps(Encoding())[1][..., 2:])
+
+
+def test_an_encoding_of_the_users_own_needs_no_registration():
+    @dataclasses.dataclass(frozen=True)
+    class Shifted(Encoding):
+        by: float = 1.0
+
+        def embed(self, params, x, positions):
+            return x + self.by
+
+    both = Chain((Shifted(2.0), Shifted()))
+    np.testing.assert_allclose(jax.jit(lambda e: e.embed({"0": {}, "1": {}}, jnp.zeros(3), None))(both), 3.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Rope(base=0.0), "Rope: base must be positive, got 0.0"),
+        (lambda: Rope(layout="neox"), "Rope: layout must be one of.*'neox'"),
+        (lambda: Rope(rotary_fraction=1.5), "Rope: rotary_fraction.*got 1.5"),
+        (lambda: Rope(rotary_fraction=0.5).spectrum(6), "even.*got 3"),
+        (lambda: Learned(max_length=0), "Learned: max_length.*got 0"),
+        (lambda: Learned(max_length=4, scale=-1.0), "Learned: scale.*got -1.0"),
+    ],
+)
+def test_bad_fields_are_told(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()

@@ -1,0 +1,247 @@
+"""Training and evaluation as pure functions, and whole runs from the command line."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jrope
+from experiments import evaluate, results, store, train
+from experiments.tasks import Copy, Lag
+from jrope import transformer
+from jrope.transformer import TransformerConfig
+
+ROOT = Path(__file__).parent.parent
+TINY = """
+title = "A <b>tiny</b> run"
+seeds = [0, 5]
+[task]
+type = "copy"
+symbols = 24
+length = 3
+[model]
+features = 16
+[train]
+steps = 12
+batch = 4
+learning_rate = 1e-2
+warmup = 2
+report_every = 5
+[evaluate]
+multiples = [1, 2]
+sequences = 10
+[encodings.learned]
+type = "learned"
+[encodings."</script><script>alert(1)</script>"]
+type = "rope"
+[encodings.pi]
+extends = "</script><script>alert(1)</script>"
+scaling = { type = "linear", factor = "match" }
+"""
+
+
+def trainer(encoding=None, **options):
+    task = options.pop("task", Copy(symbols=12))
+    model = TransformerConfig(task.vocabulary, encoding or jrope.Rope(), features=16)
+    defaults = {"length": 3, "batch": 4, "steps": 20, "learning_rate": 1e-2, "warmup": 2, "weight_decay": 0.01}
+    return train.Trainer(task, model, **{**defaults, **options})
+
+
+def command(*arguments, cwd=ROOT, **options):
+    environment = {**os.environ, "COLUMNS": "100", "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-m", "experiments", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=environment,
+        **options,
+    )
+
+
+def test_training_learns_and_any_split_into_chunks_is_the_same():
+    seeds = jnp.array([0, 3], jnp.uint32)
+    t = trainer(task=Copy(symbols=4, unique=False), steps=150)
+    state, first = train.advance(t, seeds, train.start(t, seeds), 10)
+    split, _ = train.advance(t, seeds, state, 10)
+    whole, _ = train.advance(t, seeds, train.start(t, seeds), 20)
+    for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(split), strict=True):
+        np.testing.assert_array_equal(a, b)
+    _, last = train.advance(t, seeds, split, 130)
+    assert (last < 0.8 * first).all()
+    assert train.advance._cache_size() == 1
+
+
+def test_seeds_differ_and_each_is_what_it_would_be_alone():
+    t = trainer()
+    together, loss = train.advance(t, jnp.array([0, 3], jnp.uint32), train.start(t, jnp.array([0, 3], jnp.uint32)), 5)
+    alone, own = train.advance(t, jnp.array([3], jnp.uint32), train.start(t, jnp.array([3], jnp.uint32)), 5)
+    assert loss[0] != loss[1]
+    np.testing.assert_allclose(loss[1], own[0], rtol=1e-5)
+    for a, b in zip(jax.tree.leaves(together.params), jax.tree.leaves(alone.params), strict=True):
+        np.testing.assert_allclose(a[1], b[0], atol=1e-5)
+
+
+def test_evaluation_against_a_plain_loop():
+    t, seeds = trainer(), jnp.array([0], jnp.uint32)
+    params = train.start(t, seeds).params
+    scores = evaluate.evaluate(seeds, params, t.model.encoding, model=t.model, task=t.task, length=4, sequences=7)
+    graphdef = transformer.abstract(t.model)
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seeds[0]), 2), 4)
+    accuracy, exact, loss = [], [], []
+    for k in jax.random.split(key, 7):
+        tokens, mask = t.task.sample(k, 1, 4)
+        logits = np.asarray(transformer.apply(graphdef, jax.tree.map(lambda p: p[0], params), tokens[:, :-1], jnp.arange(10)))[
+            0
+        ]
+        wanted, where = np.asarray(tokens)[0, 1:], np.asarray(mask)[0, 1:]
+        right = (logits.argmax(-1) == wanted)[where]
+        logp = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        (
+            accuracy.append(right.mean()),
+            exact.append(right.all()),
+            loss.append(-logp[np.arange(10), wanted][where].mean()),
+        )
+    np.testing.assert_allclose([s[0] for s in scores], [np.mean(accuracy), np.mean(exact), np.mean(loss)], rtol=1e-5)
+
+
+def test_all_scalings_are_evaluated_by_one_program():
+    t, seeds = trainer(task=Lag(symbols=8)), jnp.array([0], jnp.uint32)
+    params = train.start(t, seeds).params
+    before = evaluate.evaluate._cache_size()
+    for scaling in (None, jrope.Linear(2.0), jrope.NTK(2.0), jrope.DynamicNTK(1.0, 4), jrope.Yarn(2.0, 16)):
+        encoding = jrope.Rope(scaling=scaling).at(head_dim=8, length=32)
+        evaluate.evaluate(seeds, params, encoding, model=t.model, task=t.task, length=32, sequences=4)
+    assert evaluate.evaluate._cache_size() == before + 1
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """A whole run of a tiny config, from the command line."""
+    folder = tmp_path_factory.mktemp("tiny")
+    (folder / "tiny.toml").write_text(TINY)
+    done = command("run", folder / "tiny.toml", "train.batch=3", "--out", folder / "run")
+    assert done.returncode == 0, done.stderr
+    return folder / "run", done
+
+
+def test_a_run_writes_everything_and_ends_with_the_report(tiny):
+    directory, done = tiny
+    assert done.stdout.splitlines()[-1] == str(directory / "report.html")
+    assert done.stderr == ""
+    names = {
+        "manifest.json",
+        "metrics.jsonl",
+        "results.jsonl",
+        "result.json",
+        "figure.svg",
+        "figure.pdf",
+        "figure.png",
+        "report.html",
+    }
+    assert {path.name for path in directory.iterdir()} == names
+    assert re.search(r"learned +10/12 steps +loss \d\.\d+ +\d+ steps/s +\d+ s left", done.stdout)
+    assert "token accuracy in %" in done.stdout
+    assert "Not fitted" in done.stdout
+
+
+def test_the_results_table(tiny):
+    directory, _ = tiny
+    result = store.read(directory)
+    assert result["config"]["train"]["batch"] == 3
+    assert {"jax", "jaxlib", "flax", "python", "cores"} <= result["environment"].keys()
+    assert len(result["rows"]) == 3 * 2 * 2
+    lines = [json.loads(line) for line in (directory / "results.jsonl").read_text().splitlines()]
+    assert sorted(map(str, lines)) == sorted(map(str, result["rows"]))
+    metrics = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    assert {(m["encoding"], m["seed"], m["step"]) for m in metrics} == {
+        (label, seed, step) for label in results.labels(result) if label != "pi" for seed in (0, 5) for step in (5, 10, 12)
+    }
+    rope, pi = (results.cell(result, label, 1, "loss") for label in results.labels(result)[1:])
+    assert rope == pi  # a factor of one
+    assert results.cell(result, "pi", 2, "loss") != results.cell(result, results.labels(result)[1], 2, "loss")
+    assert results.cell(result, "learned", 2, "accuracy") is None
+    assert results.limit(result, "learned") == 8
+    for row in result["rows"]:
+        assert row["accuracy"] is None or 0 <= row["accuracy"] <= 1
+        assert row["fitted"] is False
+
+
+def test_the_figure_ends_a_learned_line_and_draws_no_noise(tiny):
+    from experiments import figures
+
+    spec = figures.extrapolation(store.read(tiny[0])).to_dict()
+    text = json.dumps(spec)
+    assert "learned has no value past position 8: its line ends there." in text
+    points = next(iter(spec["hconcat"][0]["layer"][2]["data"]["values"] for _ in (0,)))
+    assert {p["length"] for p in points if p["encoding"] == "learned"} == {3}
+    assert {p["length"] for p in points if p["encoding"] == "pi"} == {3, 6}
+    svg = (tiny[0] / "figure.svg").read_text()
+    assert all(word in svg for word in ("trained length", "chance", "table ends", "token accuracy"))
+
+
+def test_names_are_text_in_the_report(tiny):
+    html = (tiny[0] / "report.html").read_text()
+    assert "<script>alert" not in html
+    assert "<b>tiny</b>" not in html
+    assert "A &lt;b&gt;tiny&lt;/b&gt; run" in html
+    assert not re.search(r'(src|href)="?https?:', html)
+    assert "1 of 2" in html or "0 of 2 seeds" in html
+
+
+def test_report_draws_it_all_again_from_stored_results(tiny):
+    directory, _ = tiny
+    figure = (directory / "figure.svg").read_bytes()
+    for name in ("figure.svg", "report.html", "metrics.jsonl", "manifest.json"):
+        (directory / name).unlink()
+    done = command("report", directory)
+    assert done.returncode == 0, done.stderr
+    assert (directory / "figure.svg").read_bytes() == figure
+    assert done.stdout.splitlines()[-1] == str(directory / "report.html")
+
+
+def test_a_directory_in_use_is_refused(tiny):
+    done = command("run", ROOT / "configs" / "quick.toml", "--out", tiny[0])
+    assert done.returncode == 2
+    assert "is not empty" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["run", "configs/quick.toml", "encodings.yarn.scaling.facotr=2"],
+            "encodings.yarn.scaling.facotr: unknown key, did you mean 'factor'?",
+        ),
+        (["run", "configs/qick.toml"], "configs/qick.toml: No such file or directory"),
+        (["validate", "configs/quick.toml", "train.steps=nan"], "train.steps: should be a valid integer"),
+        (["report", "configs"], "configs: no result.json: not the directory of a run"),
+        (["run", "configs/quick.toml", "--out", "README.md/x"], "README.md/x: Not a directory"),
+    ],
+)
+def test_bad_input_ends_with_a_message_and_status_2(arguments, words):
+    done = command(*arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_and_list_do_not_import_jax():
+    for arguments in (["--help"], ["run", "--help"], ["list"]):
+        code = f"import sys; sys.argv = ['x', *{arguments}]\nfrom experiments.__main__ import app\ntry: app()\nexcept SystemExit as e: print('jax' in sys.modules, e.code)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+        assert done.stdout.splitlines()[-1] == "False 0"
+    assert "configs/quick.toml" in command("list").stdout
+
+
+def test_validate_says_what_a_config_will_do():
+    done = command("validate", "configs/quick.toml")
+    assert done.returncode == 0
+    assert "3 encodings to train, 6 to evaluate, 3 seeds" in done.stdout

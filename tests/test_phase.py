@@ -1,0 +1,122 @@
+"""Angles are exact: against mpmath, against outside golden values, and as integers modulo one turn."""
+
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+from golden_values import VALUES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jrope
+from jrope import phase
+
+tables = jax.jit(jrope.rotation_tables)  # one program for every position and spectrum below
+
+
+def error(positions, base, dim=128):
+    """The largest error of cos and sin over all bands at these positions, made inside jit with x64 off."""
+    positions = np.asarray(positions, np.int32)
+    cos, sin = tables(positions, jrope.spectrum(dim, base=base))
+    with mpmath.workdps(60):
+        frequencies = [mpmath.mpf(base) ** (mpmath.mpf(-2 * i) / dim) for i in range(dim // 2)]
+        worst = 0.0
+        for row, position in enumerate(positions.tolist()):
+            for i, frequency in enumerate(frequencies):
+                angle = position * frequency
+                worst = max(
+                    worst,
+                    abs(float(mpmath.cos(angle) - float(cos[row, i]))),
+                    abs(float(mpmath.sin(angle) - float(sin[row, i]))),
+                )
+    return worst
+
+
+@pytest.mark.parametrize("base", [10_000.0, 500_000.0])
+@pytest.mark.parametrize("position", [10**3, 10**5, 10**6, 10**8, 10**9, 2**31 - 8])
+def test_error_is_that_of_float32_trigonometry_at_any_position(position, base):
+    assert not jax.config.jax_enable_x64
+    signed = position * np.array([1, -1])[:, None] + np.arange(4)
+    assert error(signed.ravel(), base) < (1.5e-7 if position <= 10**8 else 4e-7)
+
+
+def test_the_float32_product_is_what_this_replaces():
+    """If float32 were as good, all of jrope.phase would be for nothing."""
+    positions = np.arange(10**6 - 31, 10**6 + 1)
+    frequencies = np.float64(10_000) ** (-np.arange(0, 128, 2) / 128)
+    cos, _ = phase.cos_sin(positions.astype(np.float32), frequencies)
+    assert np.abs(cos - np.cos(positions[:, None] * frequencies)).max() > 1e-2
+
+
+@pytest.mark.parametrize("case", sorted(VALUES["exact_trig_d128"]))
+def test_golden_cos_and_sin(case):
+    _, base, _, position = case.split()
+    cos, sin = tables(jnp.array([int(position)] * 8), jrope.spectrum(128, base=float(base)))
+    golden = VALUES["exact_trig_d128"][case]
+    np.testing.assert_allclose(cos[0], golden["cos"], atol=2.5e-7, rtol=0)
+    np.testing.assert_allclose(sin[0], golden["sin"], atol=2.5e-7, rtol=0)
+
+
+@pytest.mark.parametrize("base", ["10000", "500000"])
+def test_golden_fixed_point(base):
+    """Equal to turns from 60-digit frequencies, to what rounding the frequency to float64 costs (2^-53, relative)."""
+    high, low = jrope.spectrum(128, base=float(base)).turns.astype(object)
+    for word, golden in zip((high * 2**32 + low).tolist(), VALUES["turns_u64_d128"][base], strict=True):
+        assert abs(word - int(golden)) <= 8 * 2**-53 * int(golden) + 1
+
+
+@given(st.floats(min_value=-7, max_value=7), st.integers(-(2**31), 2**31 - 1))
+@settings(max_examples=300, deadline=None)
+def test_phase_is_the_product_modulo_one_turn(frequency, position):
+    """Against Python's big integers, bit for bit."""
+    turns = phase.fixed_point(np.array([frequency]))
+    high, low = phase._split(np.array([position]))
+    got = phase._multiply(high[:, None], low[:, None], *turns[:, None])
+    word = int(turns[0, 0]) * 2**32 + int(turns[1, 0])
+    assert int(got[0, 0]) == (word * position % 2**64) >> 32
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32])
+def test_every_integer_dtype_means_the_same_position(dtype):
+    positions = np.array([0, 1, 77, 127], dtype)
+    wanted = phase.cos_sin(np.array([0, 1, 77, 127]), (s := jrope.spectrum(16)).frequencies, s.turns)
+    for given_as in (positions, jnp.asarray(positions)):
+        for got, want in zip(phase.cos_sin(given_as, s.frequencies, s.turns), wanted, strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+def test_positions_beyond_int32_do_not_wrap():
+    """transformers-style int32 arithmetic turns 2^31 into -2^31; here uint32 and NumPy int64 hold what they say."""
+    s = jrope.spectrum(16)
+    for position in (
+        np.array([2**31 + 5], np.uint32),
+        np.array([2**31 + 5], np.int64),
+        np.array([-(2**36) - 3], np.int64),
+    ):
+        cos, sin = phase.cos_sin(position, s.frequencies, s.turns)
+        with mpmath.workdps(60):
+            exact = [mpmath.mpf(float(f)) * int(position[0]) for f in s.frequencies]
+            np.testing.assert_allclose(cos[0], [float(mpmath.cos(a)) for a in exact], atol=1.5e-7)
+            np.testing.assert_allclose(sin[0], [float(mpmath.sin(a)) for a in exact], atol=1.5e-7)
+
+
+def test_no_matrix_product_makes_an_angle():
+    """Half and TF32 products have rounded positions to multiples of 2 (transformers PR#27700, #48428)."""
+    jaxpr = str(jax.make_jaxpr(jrope.rotation_tables)(jnp.arange(8), jrope.spectrum(16)))
+    assert "dot_general" not in jaxpr
+
+
+def test_fractional_positions_take_the_float_product():
+    s = jrope.spectrum(8)
+    cos, _ = phase.cos_sin(jnp.array([0.5]), s.frequencies, s.turns)
+    np.testing.assert_allclose(cos[0], np.cos(0.5 * s.frequencies), atol=1e-6)
+
+
+def test_x64_mode_gives_the_same_tables():
+    s = jrope.spectrum(32)
+    want = phase.cos_sin(np.array([3, 10**9]), s.frequencies, s.turns)
+    with jax.enable_x64(True):
+        got = phase.cos_sin(jnp.array([3, 10**9], jnp.int64), s.frequencies, s.turns)
+        assert got[0].dtype == jnp.float32
+        np.testing.assert_array_equal(got[0], want[0])

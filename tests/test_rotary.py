@@ -1,0 +1,198 @@
+"""The laws of a rotation, in both layouts."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from golden_values import VALUES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jrope
+
+LAYOUTS = ["interleaved", "half"]
+rotate = jax.jit(jrope.rotate, static_argnames="layout")
+
+
+def normal(*shape, seed=0):
+    return jax.random.normal(jax.random.key(seed), shape)
+
+
+def test_the_defining_example():
+    """README: the score of q and k depends on how far apart they are and not on where."""
+    q, k = normal(1, 1, 8, seed=1), normal(1, 1, 8, seed=2)
+
+    def score(at_q, at_k):
+        return jnp.vdot(jrope.rope(q, jnp.array([at_q])), jrope.rope(k, jnp.array([at_k])))
+
+    np.testing.assert_allclose(score(3, 1), score(10, 8), rtol=1e-5)
+    assert abs(score(3, 1) - score(5, 1)) > 1e-2
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("offset", [1, 4096, 10**6, 2 * 10**9])
+def test_scores_depend_on_the_distance_alone(offset, layout):
+    q, k, s = normal(1, 9, 2, 64, seed=1), normal(1, 9, 2, 64, seed=2), jrope.spectrum(64)
+
+    def scores(start):
+        positions = start + np.arange(9)
+        q_, k_ = (rotate(x, positions, s, layout=layout) for x in (q, k))
+        return jnp.einsum("btnh,bsnh->bnts", q_, k_, precision="highest")
+
+    size = jnp.linalg.norm(q, axis=-1).max() * jnp.linalg.norm(k, axis=-1).max()
+    assert jnp.abs(scores(0) - scores(offset)).max() / size < 2e-6
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_rotation_keeps_lengths_and_angles(layout):
+    x, y = normal(3, 5, 2, 16, seed=1), normal(3, 5, 2, 16, seed=2)
+    positions = jnp.array([[0, 1, 5, 10**6, 3]] * 3)
+    turned = [jrope.rotate(v, positions, jrope.spectrum(16), layout=layout) for v in (x, y)]
+    np.testing.assert_allclose((turned[0] * turned[1]).sum(-1), (x * y).sum(-1), atol=1e-5)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@given(a=st.integers(-(2**30), 2**30), b=st.integers(-(2**30) + 1, 2**30 - 1))
+@settings(max_examples=30, deadline=None)
+def test_rotations_compose_by_adding_positions(layout, a, b):
+    x, s = normal(1, 2, 16), jrope.spectrum(16)
+    twice = rotate(rotate(x, np.array([a]), s, layout=layout), np.array([b]), s, layout=layout)
+    np.testing.assert_allclose(twice, rotate(x, np.array([a + b]), s, layout=layout), atol=3e-6)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_position_zero_is_the_identity(layout):
+    x = normal(4, 2, 16)
+    np.testing.assert_array_equal(jrope.rope(x, jnp.zeros(4, int), layout=layout), x)
+
+
+def test_golden_layouts():
+    golden = VALUES["layout_check"]
+    x = jnp.array(golden["x"], jnp.float32).reshape(len(golden["positions"]), 1, golden["d"])
+    for layout in LAYOUTS:
+        got = jrope.rope(x, np.array(golden["positions"], int), base=golden["base"], layout=layout)
+        np.testing.assert_allclose(got, np.array(golden[layout]).reshape(got.shape), atol=2e-6)
+
+
+def test_golden_partial_rotary():
+    """Pairs lie inside the rotating slice: (i, i + rotary_dim/2), not (i, i + head_dim/2)."""
+    golden = VALUES["partial_check"]
+    shape = np.shape(golden["neox_half"])
+    x = jnp.array(VALUES["layout_check"]["x"], jnp.float32).reshape(shape[0], 1, -1)
+    s, positions = jrope.spectrum(golden["rotary_dim"]), np.array(VALUES["layout_check"]["positions"], int)
+    for layout, name in (("half", "neox_half"), ("interleaved", "glm_interleaved")):
+        got = jrope.rotate(x, positions, s, layout=layout)
+        np.testing.assert_allclose(got[:, 0], golden[name], atol=2e-6)
+        np.testing.assert_array_equal(got[..., golden["rotary_dim"] :], x[..., golden["rotary_dim"] :])
+
+
+def test_layouts_differ_by_a_permutation_of_features():
+    """transformers#25199, flash-attention#288 and many more."""
+    x, positions = normal(5, 2, 16), jnp.arange(5)
+    order = np.concatenate([np.arange(0, 16, 2), np.arange(1, 16, 2)])
+    np.testing.assert_allclose(
+        jrope.rope(x[..., order], positions, layout="half"),
+        jrope.rope(x, positions, layout="interleaved")[..., order],
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+def test_half_precision_is_rounded_once(dtype):
+    """transformers#25681, TransformerEngine#1245, rotary-embedding-torch: angles or products in half precision."""
+    x, positions = normal(2, 4096, 1, 64).astype(dtype), jnp.arange(4096)
+    for layout in LAYOUTS:
+        got = jrope.rope(x, positions, layout=layout)
+        assert got.dtype == dtype
+        np.testing.assert_array_equal(got, jrope.rope(x.astype(jnp.float32), positions, layout=layout).astype(dtype))
+
+
+def test_two_scalings_share_one_program():
+    count = 0
+
+    @jax.jit
+    def turn(x, positions, spectrum):
+        nonlocal count
+        count += 1
+        return jrope.rotate(x, positions, spectrum)
+
+    x, plain = normal(1, 8, 2, 16), jrope.spectrum(16)
+    spectra = [
+        plain,
+        jrope.Linear(4.0)(plain),
+        jrope.NTK(2.0)(plain),
+        jrope.Yarn(8.0, 64)(plain),
+        jrope.spectrum(16, base=5e5),
+    ]
+    outputs = [turn(x, jnp.arange(8), s) for s in spectra]
+    assert count == 1
+    assert len({float(o[0, 7].sum()) for o in outputs}) == len(spectra)
+
+
+def test_results_do_not_depend_on_what_was_called_before():
+    """equinox 0.13.8 caches tables without the base in the key; rotary-embedding-torch after a bfloat16 call."""
+    x, positions = normal(4, 1, 64), jnp.arange(4)
+    first = jrope.rope(x, positions, base=5e5)
+    jrope.rope(x.astype(jnp.bfloat16), positions), jrope.rope(x, positions, base=1e4)
+    np.testing.assert_array_equal(first, jrope.rope(x, positions, base=5e5))
+
+
+def test_a_slice_at_an_offset_equals_the_slice_of_the_whole():
+    """rotary-embedding-torch#11, equinox#704: and a traced offset compiles once."""
+    x, s = normal(1, 12, 2, 16), jrope.spectrum(16)
+    whole = jrope.rotate(x, jnp.arange(12), s)
+    step = jax.jit(lambda x, t: jrope.rotate(x, jnp.arange(1) + t, s))
+    for t in (0, 5, 11):
+        np.testing.assert_allclose(step(x[:, t : t + 1], t), whole[:, t : t + 1], atol=1e-6)
+    assert step._cache_size() == 1
+
+
+def test_positions_of_their_own_in_each_row():
+    x, positions = normal(2, 3, 2, 16), jnp.array([[0, 1, 2], [7, 8, 9]])
+    together = jrope.rope(x, positions)
+    for row in range(2):
+        np.testing.assert_allclose(together[row], jrope.rope(x[row], positions[row]), atol=1e-6)
+    lifted = jax.vmap(jrope.rope)(x, positions)
+    np.testing.assert_allclose(lifted, together, atol=1e-6)
+
+
+def test_gradients_flow_to_x_and_to_a_traced_base():
+    x, positions = normal(3, 1, 8), jnp.arange(3)
+    cotangent = normal(3, 1, 8, seed=5)
+    _, pull = jax.vjp(lambda x: jrope.rope(x, positions), x)
+    np.testing.assert_allclose(pull(cotangent)[0], jrope.rope(cotangent, -positions), atol=1e-6)  # transpose = inverse
+
+    def loss(base):
+        return (jrope.rope(x, positions, base=base) * cotangent).sum()
+
+    slope = (loss(101.0) - loss(99.0)) / 2
+    np.testing.assert_allclose(jax.grad(loss)(100.0), slope, rtol=1e-2)
+    bases = jnp.array([100.0, 10_000.0])
+    np.testing.assert_allclose(jax.vmap(loss)(bases), [loss(100.0), loss(10_000.0)], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: jrope.spectrum(7), ValueError, "even.*got 7"),
+        (lambda: jrope.spectrum(0), ValueError, "at least 2, got 0"),
+        (lambda: jrope.spectrum(8, base=-1.0), ValueError, "base must be positive.*-1"),
+        (lambda: jrope.spectrum(8, base=float("nan")), ValueError, "base must be positive.*nan"),
+        (lambda: jrope.Spectrum([1.0, np.inf]), ValueError, "finite"),
+        (lambda: jrope.rope(normal(4, 2, 8), jnp.arange(5)), ValueError, r"\(5,\) do not broadcast to \(4,\)"),
+        (lambda: jrope.rope(normal(4, 2, 8), jnp.zeros((2, 4), int)), ValueError, "do not broadcast"),
+        (lambda: jrope.rope(normal(4, 8), jnp.arange(4)), ValueError, r"\[..., T, N, H\]"),
+        (lambda: jrope.rope(jnp.ones((4, 2, 8), int), jnp.arange(4)), TypeError, "floating, got int32"),
+        (lambda: jrope.rope(normal(4, 2, 8), jnp.arange(4), layout="neox"), ValueError, "got 'neox'"),
+        (lambda: jrope.rotate(normal(4, 2, 8), jnp.arange(4), jrope.spectrum(16)), ValueError, "rotates 16 features"),
+    ],
+)
+def test_bad_input_is_told_what_was_expected(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_an_even_slice_of_an_odd_head_is_legal():
+    x = normal(4, 2, 7)
+    got = jrope.rotate(x, jnp.arange(4), jrope.spectrum(4))
+    np.testing.assert_array_equal(got[..., 4:], x[..., 4:])

@@ -1,0 +1,107 @@
+"""The model: causal, equivariant without position, and the same in every way it can be called."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jrope
+from jrope import Alibi, Chain, Encoding, Learned, Rope, Sinusoidal, transformer
+from jrope.attention import attention
+from jrope.transformer import TransformerConfig
+
+ENCODINGS = [
+    Encoding(),
+    Sinusoidal(),
+    Learned(max_length=16),
+    Rope(),
+    Alibi(),
+    Chain((Learned(max_length=16), Rope(), Alibi())),
+]
+TOKENS = jax.random.randint(jax.random.key(1), (2, 8), 0, 11)
+
+
+def model(encoding, **options):
+    config = TransformerConfig(vocabulary=11, encoding=encoding, features=16, heads=2, **options)
+    params = jax.jit(lambda key: transformer.init(config, key))(jax.random.key(0))
+    graphdef = transformer.abstract(config)
+    return params, lambda params, tokens, positions, **kw: transformer.apply(graphdef, params, tokens, positions, **kw)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda e: type(e).__name__)
+def test_no_logit_depends_on_a_later_token(encoding):
+    params, apply = model(encoding)
+    gradient = jax.jit(jax.grad(lambda params: apply(params, jnp.arange(8)[None], jnp.arange(8))[0, 4].sum()))(params)
+    moved = jnp.abs(gradient["embedding"]["embedding"][...]).sum(-1)  # token ids 0 to 7 are at positions 0 to 7
+    assert (moved[:5] > 0).all()
+    assert (moved[5:] == 0).all()
+
+
+def test_without_encoding_and_mask_attention_is_permutation_equivariant():
+    params, apply = model(Encoding(), causal=False)
+    order = jnp.array([3, 0, 7, 1, 6, 2, 5, 4])
+    logits = apply(params, TOKENS, jnp.arange(8))
+    np.testing.assert_allclose(apply(params, TOKENS[:, order], jnp.arange(8)), logits[:, order], atol=1e-5)
+    for encoding in ENCODINGS[1:]:  # and with one it is not
+        params, apply = model(encoding, causal=False)
+        logits = apply(params, TOKENS, jnp.arange(8))
+        assert jnp.abs(apply(params, TOKENS[:, order], jnp.arange(8)) - logits[:, order]).max() > 1e-3
+
+
+@pytest.mark.parametrize("encoding", [Encoding(), Rope(), Alibi()], ids=lambda e: type(e).__name__)
+def test_relative_encodings_do_not_see_a_shift(encoding):
+    params, apply = model(encoding)
+    shifted = apply(params, TOKENS, jnp.arange(8) + 1_000_000)
+    np.testing.assert_allclose(shifted, apply(params, TOKENS, jnp.arange(8)), atol=1e-5)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda e: type(e).__name__)
+def test_jit_batched_positions_and_a_given_encoding_change_nothing(encoding):
+    params, apply = model(encoding)
+    want = apply(params, TOKENS, jnp.arange(8))
+    batched = jnp.tile(jnp.arange(8), (2, 1))
+    np.testing.assert_allclose(jax.jit(apply)(params, TOKENS, jnp.arange(8)), want, atol=1e-5)
+    np.testing.assert_allclose(apply(params, TOKENS, batched), want, atol=1e-5)
+    np.testing.assert_allclose(
+        apply(params, TOKENS, jnp.arange(8), encoding=encoding.at(head_dim=8, length=8)), want, atol=1e-5
+    )
+
+
+def test_a_learned_encoding_has_no_value_past_its_table():
+    params, apply = model(Learned(max_length=6))
+    logits = jax.jit(apply)(params, TOKENS, jnp.arange(8))
+    assert jnp.isnan(logits[:, 6:]).all()
+    assert jnp.isfinite(apply(params, TOKENS[:, :6], jnp.arange(6))).all()
+
+
+def test_seeds_are_an_axis():
+    config = TransformerConfig(vocabulary=11, encoding=Learned(max_length=8), features=16)
+    keys = jax.random.split(jax.random.key(0), 3)
+    params = jax.jit(jax.vmap(lambda key: transformer.init(config, key)))(keys)
+    graphdef = transformer.abstract(config)
+    together = jax.vmap(lambda p: transformer.apply(graphdef, p, TOKENS, jnp.arange(8)))(params)
+    alone = transformer.apply(graphdef, transformer.init(config, keys[1]), TOKENS, jnp.arange(8))
+    np.testing.assert_allclose(together[1], alone, atol=1e-5)
+
+
+def test_a_scaling_reaches_the_scores():
+    params, apply = model(Rope())
+    scaled = Rope(scaling=jrope.Linear(4.0))
+    got = apply(params, TOKENS, jnp.arange(8) * 4, encoding=scaled)
+    np.testing.assert_allclose(got, apply(params, TOKENS, jnp.arange(8)), atol=1e-5)
+
+
+def test_attention_is_softmax_of_scores_and_bias():
+    q, k, v = (jax.random.normal(jax.random.key(i), (2, 5, 2, 4)) for i in range(3))
+    bias = jrope.alibi(jnp.arange(5), jnp.arange(5), num_heads=2)
+    scores = np.einsum("btnh,bsnh->bnts", q, k) / 2 + bias[None]
+    scores = np.where(np.tril(np.ones((5, 5), bool)), scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    want = np.einsum("bnts,bsnh->btnh", weights / weights.sum(-1, keepdims=True), v)
+    np.testing.assert_allclose(attention(q, k, v, bias=bias), want, atol=1e-5)
+
+
+@pytest.mark.parametrize(("field", "value"), [("layers", 0), ("heads", 3), ("vocabulary", 0)])
+def test_bad_shapes_are_told(field, value):
+    with pytest.raises(ValueError, match=f"TransformerConfig: .*{field}.*{value}"):
+        TransformerConfig(**{"vocabulary": 11, field: value})
