@@ -13,7 +13,7 @@ CONFIGS = Path(__file__).parent.parent / "configs"
 BAD_INPUT, INTERRUPTED = 2, 130
 
 app = typer.Typer(
-    help="Train small transformers on synthetic tasks, over positional encodings and seeds, and plot how each extrapolates in length.",
+    help="Train small transformers over positional encodings and seeds, and plot how each extrapolates in length.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -59,13 +59,8 @@ def run(
 def validate(config: Config, overrides: Overrides = None):
     """Check a config, and say every mistake in it, without running anything."""
     experiment = _load(config, overrides)
-    trained = len(experiment.trained())
-    out.print(
-        f"{config}: valid: {trained} encodings to train, {len(experiment.encodings)} to evaluate, {len(experiment.seeds)} seeds",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
-    )
+    trained, evaluated = len(experiment.trained()), len(experiment.encodings)
+    print(f"{config}: valid: {trained} encodings to train, {evaluated} to evaluate, {len(experiment.seeds)} seeds")
 
 
 @app.command("list")
@@ -78,12 +73,9 @@ def list_():
     table = Table("config", "shows", "time", box=None, pad_edge=False)
     for path in sorted(CONFIGS.glob("*.toml")):
         text = path.read_text(encoding="utf-8")
-        takes = next((line.removeprefix("# Time:").strip() for line in text.splitlines() if line.startswith("# Time:")), "")
-        table.add_row(
-            str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path),
-            tomllib.loads(text)["title"],
-            takes,
-        )
+        takes = [line.removeprefix("# Time:").strip() for line in text.splitlines() if line.startswith("# Time:")]
+        shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        table.add_row(str(shown), tomllib.loads(text)["title"], *takes)
     out.print(table)
 
 

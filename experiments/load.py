@@ -71,11 +71,12 @@ def _mistakes(experiment: Experiment):
     task, model = experiment.task, experiment.model
     if len(set(experiment.seeds)) < len(experiment.seeds):
         yield f"seeds: should all be different, got {experiment.seeds}"
-    if 1 not in experiment.evaluate.multiples:
-        yield f"evaluate.multiples: should have a 1, which tells whether a model has learned, got {experiment.evaluate.multiples}"
-    if len(set(experiment.evaluate.multiples)) < len(experiment.evaluate.multiples):
-        yield f"evaluate.multiples: should all be different, got {experiment.evaluate.multiples}"
-    lengths = {multiple: experiment.length(multiple) for multiple in experiment.evaluate.multiples}
+    multiples = experiment.evaluate.multiples
+    if 1 not in multiples:
+        yield f"evaluate.multiples: should have a 1, which tells whether a model has learned, got {multiples}"
+    if len(set(multiples)) < len(multiples):
+        yield f"evaluate.multiples: should all be different, got {multiples}"
+    lengths = {multiple: experiment.length(multiple) for multiple in multiples}
     for multiple in (multiple for multiple, length in lengths.items() if length < 1):
         yield f"evaluate.multiples: {multiple:g} times task.length, {task.length}, is less than 1"
         return
@@ -98,7 +99,7 @@ def _mistakes(experiment: Experiment):
                 yield f"{path}.extends: {section.extends!r} is of type {parent.type!r}, which has no scaling"
                 continue
         try:
-            for multiple in experiment.evaluate.multiples:
+            for multiple in multiples:
                 context = experiment.context(multiple)
                 encoding = experiment.encoding(label, multiple)
                 encoding.at(head_dim=model.features // model.heads, length=context.length)
@@ -144,8 +145,9 @@ def _model(location: tuple) -> type[Section]:
     for part in location:
         if part in TAGGED:
             model = TAGGED[part]
-        elif part in model.model_fields and isinstance(model.model_fields[part].annotation, type):
-            model = model.model_fields[part].annotation
+        elif part in model.model_fields:
+            section = model.model_fields[part].annotation
+            model = section if isinstance(section, type) and issubclass(section, Section) else model
     return model
 
 

@@ -26,9 +26,14 @@ def labels(result: Result) -> list[str]:
     return list(result["config"]["encodings"])
 
 
+def lengths(result: Result) -> dict[int, float]:
+    """The evaluated lengths, ascending, each with its multiple of the trained length."""
+    return dict(sorted({row["length"]: row["multiple"] for row in result["rows"]}.items()))
+
+
 def multiples(result: Result) -> list[float]:
     """The evaluated lengths over the trained one, ascending."""
-    return sorted({row["multiple"] for row in result["rows"]})
+    return list(lengths(result).values())
 
 
 def rows(result: Result, label: str, multiple: float) -> list[dict]:

@@ -1,8 +1,8 @@
-"""Runs an experiment: trains its encodings, two or more side by side, evaluates them, and keeps what comes out."""
+"""Runs an experiment: trains its encodings, side by side on the cores, evaluates them, and keeps what comes out."""
 
-import os
 import threading
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +13,31 @@ from experiments import store
 from experiments.config import Experiment
 from experiments.evaluate import evaluate
 from experiments.progress import Display
-from experiments.train import advance, start
+from experiments.train import Trainer, advance, start
 
 
 class Stopped(Exception):
-    """The user asked to stop."""
+    """The run was asked to stop."""
 
 
 def run(experiment: Experiment, directory: Path, display: Display, command: str) -> dict[str, Any]:
     """The whole run; returns what `result.json` holds.
 
-    Encodings share nothing but the cores, so they run in threads: XLA keeps small models on about one core each.
+    Encodings share nothing but the cores, so they run in threads: XLA keeps models as small as these on about one core each.
+
+    Raises:
+      Stopped, KeyboardInterrupt: when asked to stop; the rows of encodings that were done stay in `results.jsonl`.
+      StoreError: if the directory cannot be written.
     """
     manifest = store.create(directory, experiment.model_dump(), command)
-    groups = experiment.trained()
-    stop, lock = threading.Event(), threading.Lock()
-    with ThreadPoolExecutor(max(1, min(len(groups), os.cpu_count() or 1))) as pool:
-        jobs = [
-            pool.submit(_one, experiment, label, members, directory, display, stop, lock) for label, members in groups.items()
-        ]
+    runner, groups = Runner(experiment, directory, display), experiment.trained()
+    with ThreadPoolExecutor(min(len(groups), store.cores())) as pool:
+        by_work = sorted(groups.items(), key=lambda group: -len(group[1]))  # the last to start should not be the longest
+        jobs = [pool.submit(runner.train_and_evaluate, label, members) for label, members in by_work]
         try:
             wait(jobs, return_when=FIRST_EXCEPTION)
         finally:  # after an error or Ctrl-C the other encodings end at their next report
-            stop.set()
+            runner.stop.set()
             for job in jobs:
                 job.cancel()
     errors = [error for job in jobs if not job.cancelled() and (error := job.exception())]
@@ -48,68 +50,85 @@ def run(experiment: Experiment, directory: Path, display: Display, command: str)
     return result
 
 
-def _one(experiment: Experiment, label: str, members: list[str], directory: Path, display: Display, stop, lock) -> list[dict]:
-    """Trains one encoding and evaluates all that use its weights; returns the rows of results."""
-    trainer, seeds = experiment.trainer(label), jnp.asarray(experiment.seeds, jnp.uint32)
-    display.begin(label, trainer.steps)
-    state = start(trainer, seeds)
-    done = 0
-    while done < trainer.steps:
-        steps = min(experiment.train.report_every, trainer.steps - done)
-        state, losses = advance(trainer, seeds, state, steps)
-        losses, done = np.asarray(losses), done + steps
-        rows = [
-            {"encoding": label, "seed": seed, "step": done, "loss": store.finite(loss)}
-            for seed, loss in zip(experiment.seeds, losses, strict=True)
-        ]
-        with lock:
-            store.append(directory / "metrics.jsonl", rows)
-        display.step(label, done, float(losses.mean()))
-        if stop.is_set():
-            raise Stopped(label)
-    rows = []
-    for multiple in experiment.evaluate.multiples:
-        for member in members:
-            display.evaluating(label, f"{member} at {multiple:g}x")
-            rows += _scores(experiment, trainer, seeds, state.params, member, multiple)
-            if stop.is_set():
+@dataclass
+class Runner:
+    """What the threads of a run share."""
+
+    experiment: Experiment
+    directory: Path
+    display: Display
+    stop: threading.Event = field(default_factory=threading.Event)
+    files: threading.Lock = field(default_factory=threading.Lock)
+
+    def train_and_evaluate(self, label: str, members: list[str]) -> list[dict]:
+        """Trains one encoding and evaluates all that use its weights; returns their rows."""
+        experiment, trainer = self.experiment, self.experiment.trainer(label)
+        seeds = jnp.asarray(experiment.seeds, jnp.uint32)
+        self.display.begin(label, trainer.steps)
+        params = self._train(trainer, label, seeds)
+        rows = []
+        for multiple in experiment.evaluate.multiples:
+            for member in members:
+                if self.stop.is_set():
+                    raise Stopped(label)
+                self.display.evaluating(label, f"{member} at {multiple:g}x")
+                rows += self._evaluate(trainer, seeds, params, member, multiple)
+        at_1x = (row for row in rows if row["encoding"] == label and row["multiple"] == 1)
+        fitted = {row["seed"]: _fitted(trainer, row) for row in at_1x}
+        rows = [{**row, "fitted": fitted[row["seed"]]} for row in rows]
+        with self.files:
+            store.append(self.directory / "results.jsonl", rows)
+        self.display.end(label)
+        return rows
+
+    def _train(self, trainer: Trainer, label: str, seeds):
+        """The trained parameters of all seeds; losses go to `metrics.jsonl` as they come."""
+        state, done = start(trainer, seeds), 0
+        while done < trainer.steps:
+            steps = min(self.experiment.train.report_every, trainer.steps - done)
+            state, losses = advance(trainer, seeds, state, steps)
+            losses, done = np.asarray(losses), done + steps
+            with self.files:
+                store.append(
+                    self.directory / "metrics.jsonl",
+                    [
+                        {"encoding": label, "seed": seed, "step": done, "loss": store.finite(loss)}
+                        for seed, loss in zip(self.experiment.seeds, losses, strict=True)
+                    ],
+                )
+            self.display.step(label, done, float(losses.mean()))
+            if self.stop.is_set():
                 raise Stopped(label)
-    at_1x = (row for row in rows if row["encoding"] == label and row["multiple"] == 1)
-    fits = {row["seed"]: _fitted(trainer.task, row) for row in at_1x}
-    rows = [{**row, "fitted": fits[row["seed"]]} for row in rows]
-    with lock:
-        store.append(directory / "results.jsonl", rows)
-    display.end(label)
-    return rows
+        return state.params
+
+    def _evaluate(self, trainer: Trainer, seeds, params, label: str, multiple: float) -> list[dict]:
+        """One row a seed. Where the encoding has no value, past the end of a learned table, there is no score either."""
+        experiment = self.experiment
+        length, context = experiment.length(multiple), experiment.context(multiple).length
+        encoding = experiment.encoding(label, multiple)
+        place = {"encoding": label, "multiple": multiple, "length": length, "context": context}
+        if encoding.limit is not None and context > encoding.limit:
+            nothing = {"accuracy": None, "exact_match": None, "loss": None, "limit": encoding.limit}
+            return [{**place, "seed": seed, **nothing} for seed in experiment.seeds]
+        scores = evaluate(
+            seeds,
+            params,
+            encoding.at(head_dim=trainer.model.head_dim, length=context),
+            model=trainer.model,
+            task=trainer.task,
+            length=length,
+            sequences=experiment.evaluate.sequences,
+        )
+        columns = {name: np.asarray(values) for name, values in scores._asdict().items()}
+        return [
+            {**place, "seed": seed, **{name: store.finite(values[i]) for name, values in columns.items()}}
+            for i, seed in enumerate(experiment.seeds)
+        ]
 
 
-def _scores(experiment: Experiment, trainer, seeds, params, label: str, multiple: float) -> list[dict]:
-    """One row a seed. Where the encoding has no value, past the end of a learned table, there is no score either."""
-    length, context = experiment.length(multiple), experiment.context(multiple)
-    encoding = experiment.encoding(label, multiple)
-    place = {"encoding": label, "multiple": multiple, "length": length, "context": context.length}
-    if encoding.limit is not None and context.length > encoding.limit:
-        nothing = {"accuracy": None, "exact_match": None, "loss": None, "limit": encoding.limit}
-        return [{**place, "seed": seed, **nothing} for seed in experiment.seeds]
-    scores = evaluate(
-        seeds,
-        params,
-        encoding.at(head_dim=trainer.model.head_dim, length=context.length),
-        model=trainer.model,
-        task=trainer.task,
-        length=length,
-        sequences=experiment.evaluate.sequences,
-    )
-    columns = {name: [store.finite(v) for v in np.asarray(values)] for name, values in scores._asdict().items()}
-    return [
-        {**place, "seed": seed, **{name: values[i] for name, values in columns.items()}}
-        for i, seed in enumerate(experiment.seeds)
-    ]
-
-
-def _fitted(task, row: dict) -> bool:
-    """A model that diverged has no scores, and has not learned."""
-    return row["loss"] is not None and task.fitted(row["exact_match"], row["loss"])
+def _fitted(trainer: Trainer, row: dict) -> bool:
+    """A model that diverged has no loss, and has not learned."""
+    return row["loss"] is not None and trainer.task.fitted(row["exact_match"], row["loss"])
 
 
 def _task(experiment: Experiment) -> dict[str, Any]:

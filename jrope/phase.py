@@ -12,6 +12,7 @@ angle does, so no position is too large, and the phase difference of two positio
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 # 1 / (2 pi) as a 192-bit fraction: more than the 64 bits kept plus the 53 of any float64 frequency.
 _PER_TURN = 0x28BE60DB9391054A7F09D5F47D4D377036D8A5664F10E410
@@ -20,7 +21,7 @@ _RADIANS = np.float32(2 * np.pi / 2**32)
 
 def is_concrete(x) -> bool:
     """Whether the value of `x` can be read now, on the host, and not only inside a traced program."""
-    return not isinstance(x, jax.core.Tracer)
+    return not isinstance(x, Tracer)
 
 
 def fixed_point(frequencies: np.ndarray) -> np.ndarray:
@@ -42,8 +43,9 @@ def cos_sin(positions, frequencies, turns=None) -> tuple[jax.Array, jax.Array]:
     """Cosine and sine of `positions[..., None] * frequencies`: two float32 arrays [..., P].
 
     Args:
-      positions: [...], any integer dtype; nothing wraps over the whole range of int32, uint32, and int64 where it is given as
-        a NumPy array or under x64 (as an argument of a jitted function without x64, JAX itself cuts int64 to int32). Floating positions take the float32 product, since they are no whole number of steps.
+      positions: [...], any integer dtype. Nothing wraps over the whole range of int32 and uint32, nor over int64 where that is
+        a NumPy array or x64 is on; without x64, JAX itself cuts an int64 argument of a jitted function to int32. Floating
+        positions take the float32 product, since they are no whole number of steps.
       frequencies: [P], radians per position.
       turns: uint32 [2, P], `fixed_point(frequencies)`. None, as for frequencies that are traced or learned, takes the
         float32 product, whose error grows as 6e-8 times the angle.

@@ -60,8 +60,9 @@ class NTK:
 class DynamicNTK:
     """NTK-aware scaling by the current length: the factor is `factor * L / original_length - (factor - 1)`.
 
-    Up to the trained length nothing changes, and `length=None` stands for any such length. Keys that were cached under another length must be rotated again by the
-    difference of the two spectra. emozilla 2023; the form of transformers, where L is the highest position plus one.
+    Up to the trained length nothing changes, and `length=None` stands for any such length. Keys that were cached under another
+    length must be rotated again by the difference of the two spectra. emozilla 2023; the form of transformers, where L is the
+    highest position plus one.
 
     Attributes:
       factor: at least 1; at 1 the scaling follows the length exactly.

@@ -5,7 +5,7 @@ is functional: `abstract` gives the structure, `init` the parameters, `apply` th
 `jax.grad`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ class TransformerConfig:
     """
 
     vocabulary: int
-    encoding: Encoding = Encoding()
+    encoding: Encoding = field(default_factory=Encoding)
     features: int = 64
     layers: int = 2
     heads: int = 2

@@ -1,5 +1,6 @@
 """Configs: what comes with jrope is valid, and every mistake is told with its path, its value and a remedy."""
 
+import contextlib
 import tomllib
 from pathlib import Path
 
@@ -190,10 +191,8 @@ def test_any_value_anywhere_is_accepted_or_refused_in_words(path, value):
     for key in parents:
         section = section.setdefault(key, {})
     section[last] = value
-    try:
+    with contextlib.suppress(ConfigError):
         validate(data)
-    except ConfigError as error:
-        assert str(error)
 
 
 def test_match_means_evaluated_over_trained_context():

@@ -1,0 +1,39 @@
+"""What the README says, run."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from experiments.load import load
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+
+
+def test_python_blocks_run_in_order():
+    namespace = {}
+    assert len(blocks("python")) == 3
+    for block in blocks("python"):
+        exec(compile(block, "README.md", "exec"), namespace)
+
+
+@pytest.mark.parametrize("line", sorted(set(re.findall(r"python -m experiments (?:run|validate) [^#\n]*", README))))
+def test_configs_in_commands_are_valid(line):
+    _, _, _, _, config, *rest = shlex.split(line)
+    load(ROOT / config, [word for word in rest if "=" in word])
+
+
+def test_ci_runs_the_test_command_that_the_readme_gives():
+    test_command = blocks("")[0].splitlines()[1].split("#")[0].strip()
+    assert test_command in (ROOT / ".ci" / "run").read_text().splitlines()
+
+
+def test_pictures_are_there():
+    for path in re.findall(r"!\[[^]]*\]\(([^)]*)\)", README):
+        assert (ROOT / path).is_file()
