@@ -4,7 +4,7 @@ import shlex
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -102,7 +102,7 @@ def _load(config: Path, overrides: list[str] | None):
         _fail(str(error), BAD_INPUT)
 
 
-def _fail(message: str, status: int):
+def _fail(message: str, status: int) -> NoReturn:
     err.print(message, markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(status)
 

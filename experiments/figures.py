@@ -24,22 +24,30 @@ def extrapolation(result: Result) -> alt.HConcatChart:
     for label in results.labels(result):
         if limit := results.limit(result, label):
             subtitle.append(f"{label} has a value for {limit} positions alone: its line ends where its table ends.")
+    trained = _vertical(task["trained_length"], "trained length")
+    # both scales leave room on their better side, where the end of a table is marked and named
+    worst = max([task["chance_loss"], *(point["high"] for point in _points(result, "loss"))])
     accuracy = [
-        _vertical(task["trained_length"], "trained length"),
+        trained,
         _horizontal(task["chance"], "chance"),
-        *_lines(result, "accuracy", alt.Y("mean:Q", title="token accuracy", scale=alt.Scale(domain=[0, 1]))),
+        *_lines(result, "accuracy", _scale("token accuracy", [0, 1.1], values=[0, 0.2, 0.4, 0.6, 0.8, 1]), name_at=-13),
     ]
     loss = [
-        _vertical(task["trained_length"], "trained length"),
+        trained,
         _horizontal(task["chance_loss"], "chance"),
-        *([_horizontal(task["floor"], "best possible")] if task["floor"] else []),
-        *_lines(result, "loss", alt.Y("mean:Q", title="loss (nats per answer)", scale=alt.Scale(zero=True))),
+        *([_horizontal(task["floor"], "best possible", name_at=9)] if task["floor"] else []),
+        *_lines(
+            result,
+            "loss",
+            _scale("loss (nats per answer)", [-0.1 * worst, 1.05 * worst], labelExpr="datum.value < 0 ? '' : datum.label"),
+            name_at=17,
+        ),
     ]
     panels = [alt.layer(*layers).properties(width=380, height=330) for layers in (accuracy, loss)]
     title = alt.TitleParams(result["config"]["title"], subtitle=subtitle, anchor="start", fontSize=15, subtitleFontSize=SMALL)
     return (
         alt.hconcat(*panels, title=title, spacing=28)
-        .configure_axis(labelFontSize=12, titleFontSize=13, gridColor="#e4e4e4")
+        .configure_axis(labelFontSize=12, titleFontSize=13, titleFontWeight="normal", gridColor="#e4e4e4")
         .configure_legend(labelFontSize=13, symbolSize=110, labelLimit=260, orient="right")
         .configure_view(stroke="#bbbbbb")
     )
@@ -53,8 +61,12 @@ def save(result: Result, directory: Path):
     chart.save(str(directory / "figure.png"), ppi=200)
 
 
-def _lines(result: Result, metric: str, y: alt.Y) -> list[alt.Chart]:
-    """The layers of one metric: bands, lines, points, and where a table ends."""
+def _scale(title: str, domain: list[float], **axis) -> alt.Y:
+    return alt.Y("mean:Q", title=title, scale=alt.Scale(domain=domain, nice=False), axis=alt.Axis(**axis))
+
+
+def _lines(result: Result, metric: str, y: alt.Y, name_at: float) -> list[alt.Chart]:
+    """The layers of one metric: bands, lines, points, and where a table ends, named that many pixels below its mark."""
     labels = results.labels(result)
     points = _points(result, metric)
     ends = [point for point in points if point["end"]]
@@ -76,8 +88,8 @@ def _lines(result: Result, metric: str, y: alt.Y) -> list[alt.Chart]:
         chart([point for point in points if point["fitted"]]).mark_line(strokeWidth=2.2),
         chart([point for point in points if not point["fitted"]]).mark_line(strokeWidth=2.2, strokeDash=[5, 4]),
         chart(points).mark_point(filled=True, size=70, opacity=1).encode(shape=shape, tooltip=tooltip),
-        chart(ends).mark_point(shape="stroke", angle=90, size=900, strokeWidth=3, opacity=1),
-        chart(ends).mark_text(align="left", dx=9, dy=14, fontSize=SMALL).encode(text="end:N"),
+        chart(ends).mark_point(shape="stroke", angle=90, size=300, strokeWidth=3, opacity=1),
+        chart(ends).mark_text(align="left", dx=5, dy=name_at, fontSize=SMALL).encode(text="end:N"),
     ]
 
 
@@ -104,7 +116,7 @@ def _length_axis(result: Result) -> alt.X:
     names = ", ".join(f"'{length}': '{multiple:g}×'" for length, multiple in lengths.items())
     return alt.X(
         "length:Q",
-        scale=alt.Scale(type="log", base=2, domain=[first / 1.15, last * 1.15], nice=False),
+        scale=alt.Scale(type="log", base=2, domain=[first / 1.25, last * 1.15], nice=False),
         axis=alt.Axis(values=list(lengths), labelExpr=f"[datum.value, {{{names}}}[datum.value]]", grid=False),
         title="length, and as a multiple of the trained length",
     )
@@ -113,14 +125,14 @@ def _length_axis(result: Result) -> alt.X:
 def _vertical(at: float, text: str) -> alt.LayerChart:
     """A labelled line across the panel at one length."""
     chart = alt.Chart(alt.Data(values=[{"at": at, "text": text}])).encode(x="at:Q")
-    label = chart.mark_text(color="#555555", fontSize=SMALL, align="left", dx=5).encode(y=alt.value(10), text="text:N")
+    label = chart.mark_text(color="#555555", fontSize=SMALL, angle=270, dy=-9).encode(y=alt.value(200), text="text:N")
     return chart.mark_rule(color="#555555", strokeDash=[2, 3], strokeWidth=1.4) + label
 
 
-def _horizontal(at: float, text: str) -> alt.LayerChart:
-    """A labelled line across the panel at one value."""
+def _horizontal(at: float, text: str, name_at: float = -7) -> alt.LayerChart:
+    """A line across the panel at one value, named that many pixels below it."""
     chart = alt.Chart(alt.Data(values=[{"at": at, "text": text}])).encode(y="at:Q")
-    label = chart.mark_text(color="#777777", fontSize=SMALL, align="right", dy=-7).encode(x=alt.value(374), text="text:N")
+    label = chart.mark_text(color="#777777", fontSize=SMALL, align="right", dy=name_at).encode(x=alt.value(374), text="text:N")
     return chart.mark_rule(color="#888888", strokeDash=[2, 3], strokeWidth=1.4) + label
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pydantic
 
-from experiments.config import TAGGED, Experiment, Extends, Section
+from experiments.config import Experiment, Extends
+from experiments.sections import TAGGED, Section
 
 
 class ConfigError(Exception):

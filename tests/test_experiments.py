@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -211,6 +212,26 @@ def test_a_directory_in_use_is_refused(tiny):
     done = command("run", ROOT / "configs" / "quick.toml", "--out", tiny[0])
     assert done.returncode == 2
     assert "is not empty" in done.stderr
+
+
+def test_ctrl_c_ends_with_a_message_and_status_130(tmp_path):
+    (tmp_path / "tiny.toml").write_text(TINY)
+    arguments = ["run", tmp_path / "tiny.toml", "train.steps=100000", "--out", tmp_path / "run"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "experiments", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    while "steps  loss" not in process.stdout.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert stderr.startswith("Stopped.")
+    assert not (tmp_path / "run" / "result.json").exists()
+    assert command("report", tmp_path / "run").stderr.strip().endswith("no result.json: the run is not complete")
 
 
 @pytest.mark.parametrize(

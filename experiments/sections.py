@@ -1,0 +1,98 @@
+"""Config sections made from frozen dataclasses: the fields are the keys, and the class's own checks are the config's.
+
+A section names its class by `type`. Two kinds of field mean something that only the evaluation at hand can tell: a `factor`
+may be "match", and a trained length may be left out.
+"""
+
+import dataclasses
+import math
+import typing
+from typing import Annotated, Any, Literal, NamedTuple, Optional
+
+import pydantic
+from pydantic import AfterValidator, ConfigDict, Discriminator, PositiveInt, Tag, model_validator
+
+
+class Context(NamedTuple):
+    """Tokens that a model reads: in training, and in the evaluation at hand."""
+
+    trained: int
+    length: int
+
+    @property
+    def factor(self) -> float:
+        """How many times the trained context, at least 1: what `factor = "match"` means."""
+        return max(self.length / self.trained, 1.0)
+
+
+class Section(pydantic.BaseModel):
+    """A table of the config. Strict: a boolean is not a number, NaN and infinity are not rates, unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+def _factor(value):
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not (number or value == "match"):
+        raise ValueError('should be a number, or "match" for evaluated / trained context')
+    return value
+
+
+Factor = Annotated[Any, AfterValidator(_factor)]
+TRAINED = {"original_length", "max_length"}  # keys that may be left out, and then are the trained context
+CLASSES: dict[type, type] = {}  # a section model -> the class it stands for
+TAGGED: dict[str, type[Section]] = {}  # the tag that marks a section in the path of an error -> its model
+
+
+class Typed(Section):
+    """A table that stands for a value: `type` names its class, the other keys are its fields."""
+
+    def value(self, context: Context) -> Any:
+        """The value in one context."""
+        fields = {f.name: _value(getattr(self, f.name), context) for f in dataclasses.fields(CLASSES[type(self)])}
+        for name in TRAINED & fields.keys():
+            fields[name] = context.trained if fields[name] is None else fields[name]
+        if fields.get("factor") == "match":
+            fields["factor"] = context.factor
+        return CLASSES[type(self)](**fields)
+
+    @model_validator(mode="after")
+    def _fields_are_accepted(self):
+        self.value(Context(1, 1))
+        return self
+
+
+def _value(field, context: Context):
+    if isinstance(field, list):
+        return tuple(_value(item, context) for item in field)
+    return field.value(context) if isinstance(field, Typed) else field
+
+
+def typed(kind: str, name: str, cls: type, special: dict[Any, tuple], base: type[Typed] = Typed) -> Any:
+    """The section model of one class; `special` has what to take for field types that are not TOML's."""
+    fields: dict[str, Any] = {"type": (Literal[name], ...)}
+    for f in dataclasses.fields(cls):
+        default = ... if f.default is dataclasses.MISSING else f.default
+        if f.name in TRAINED:
+            fields[f.name] = (Optional[PositiveInt], None)  # noqa: UP045
+        elif f.name == "factor":
+            fields[f.name] = (Factor, default)
+        else:
+            fields[f.name] = special.get(f.type, (f.type, default))
+    model = pydantic.create_model(cls.__name__, __base__=base, **fields)
+    CLASSES[model], TAGGED[f"<{kind} {name}>"] = cls, model
+    return Annotated[model, Tag(f"<{kind} {name}>")]
+
+
+def one_of(kind: str, members: list, *, other: str | None = None) -> Any:
+    """A section that is any of these models, told apart by `type`, or by the key `other` that its own model has."""
+
+    def tag(section):
+        if isinstance(section, Section):
+            return next(name for name, model in TAGGED.items() if type(section) is model)
+        if isinstance(section, dict):
+            return f"<{kind} {other if other in section else section.get('type')}>"
+        return None
+
+    discriminator = Discriminator(tag, custom_error_type=f"no_{kind}", custom_error_message=f"not a known {kind}")
+    return Annotated[typing.Union[tuple(members)], discriminator]  # noqa: UP007
