@@ -25,7 +25,10 @@ Encodings as values, for `jrope.transformer` or any model that asks for the same
 
 from jrope.absolute import lookup, sinusoidal
 from jrope.bias import alibi, alibi_slopes
-from jrope.encoding import Alibi, Chain, Encoding, Learned, Rope, Rotary, Sinusoidal
+from jrope.encoding import Chain, Encoding
+from jrope.encoding_absolute import Learned, Sinusoidal
+from jrope.encoding_bias import Alibi
+from jrope.encoding_rotary import Rope, Rotary
 from jrope.rotary import Spectrum, apply_rotary, rope, rotate, rotation_tables, spectrum
 from jrope.scaling import NTK, DynamicNTK, Linear, Yarn
 
