@@ -51,7 +51,7 @@ def run(
     except StoreError as error:
         _fail(str(error), BAD_INPUT)
     except (KeyboardInterrupt, runs.Stopped):
-        _fail(f"Stopped. Encodings that were done are kept in {directory / 'results.jsonl'}.", INTERRUPTED)
+        _fail(f"Stopped before the end. What was measured until then is in {directory}.", INTERRUPTED)
     print(path)
 
 

@@ -71,7 +71,7 @@ def fit_sentence(result: Result) -> str:
     unfitted = [label for label in trained if not has_fitted(result, label)]
     means = f"({result['task']['fitted_means']} at 1x in every seed)"
     if not unfitted:
-        return f"All {len(trained)} trained models fitted the trained length {means}."
+        return f"{', '.join(trained)}: fitted to the trained length {means}."
     told = ", ".join("{} ({} of {} seeds)".format(label, *fitted(result, label)) for label in unfitted)
     return f"Not fitted {means}: {told}. What these do past the trained length says nothing about their encoding."
 

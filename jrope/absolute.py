@@ -42,7 +42,8 @@ def lookup(table, positions) -> jax.Array:
     if not jnp.issubdtype(jnp.result_type(positions), jnp.integer):
         raise TypeError(f"lookup: positions must be integers, got {jnp.result_type(positions)}")
     if phase.is_concrete(positions) and np.size(positions):
-        low, high = np.min(positions), np.max(positions)
+        ids = np.asarray(positions)  # on the host, also where a surrounding function is being traced
+        low, high = ids.min(), ids.max()
         if low < 0 or high >= rows:
             raise IndexError(f"lookup: positions must be within 0..{rows - 1}, the rows of the table, got {low}..{high}")
     positions = jnp.asarray(positions)

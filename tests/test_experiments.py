@@ -229,7 +229,7 @@ def test_ctrl_c_ends_with_a_message_and_status_130(tmp_path):
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert stderr.startswith("Stopped.")
+    assert stderr.startswith("Stopped before the end.")
     assert not (tmp_path / "run" / "result.json").exists()
     assert command("report", tmp_path / "run").stderr.strip().endswith("no result.json: the run is not complete")
 
