@@ -1,4 +1,4 @@
-"""The results table in the terminal."""
+"""The results table, for a terminal and as Markdown."""
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,13 +10,27 @@ from experiments.results import Result
 
 def show(result: Result, console: Console):
     """Prints token accuracy at every length, what fitted, and the answer."""
-    multiples = results.multiples(result)
+    heading, *body = _cells(result)
     table = Table(box=None, pad_edge=False, title="token accuracy in %, mean (range) over seeds", title_justify="left")
-    for heading in ("encoding", "fitted", *(f"{multiple:g}x" for multiple in multiples)):
-        table.add_column(heading, overflow="fold")
-    for label in results.labels(result):
-        cells = [c.percent() if (c := results.cell(result, label, m, "accuracy")) else "–" for m in multiples]
-        table.add_row(escape(label), "{} of {}".format(*results.fitted(result, label)), *cells)
+    for name in heading:
+        table.add_column(name, overflow="fold")
+    for row in body:
+        table.add_row(*map(escape, row))
     console.print(table)
     for sentence in (results.fit_sentence(result), results.answer(result)):
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+
+
+def markdown(result: Result) -> str:
+    """The same table for a page."""
+    heading, *body = _cells(result)
+    return "\n".join(f"| {' | '.join(row)} |" for row in (heading, ["---"] * len(heading), *body))
+
+
+def _cells(result: Result) -> list[list[str]]:
+    multiples = results.multiples(result)
+    rows = [["encoding", "fitted", *(f"{multiple:g}x" for multiple in multiples)]]
+    for label in results.labels(result):
+        cells = [c.percent() if (c := results.cell(result, label, m, "accuracy")) else "–" for m in multiples]
+        rows.append([label, "{} of {}".format(*results.fitted(result, label)), *cells])
+    return rows

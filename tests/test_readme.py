@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments import results, store, tables
 from experiments.load import load
 
 ROOT = Path(__file__).parent.parent
@@ -37,3 +38,12 @@ def test_ci_runs_the_test_command_that_the_readme_gives():
 def test_pictures_are_there():
     for path in re.findall(r"!\[[^]]*\]\(([^)]*)\)", README):
         assert (ROOT / path).is_file()
+
+
+def test_the_table_and_the_figure_are_those_of_the_committed_result():
+    result = store.read(ROOT / "docs" / "quick")
+    assert result["config"] == load(ROOT / "configs" / "quick.toml").model_dump()
+    assert tables.markdown(result) in README
+    assert all(results.has_fitted(result, label) for label in results.labels(result))
+    svg = (ROOT / "docs" / "quick" / "figure.svg").read_text()
+    assert all(label in svg for label in results.labels(result))
