@@ -35,6 +35,9 @@ def run(
     ] = None,
 ):
     """Train, evaluate, draw and report one experiment. The last line printed is the report's path."""
+    from experiments.signals import stop_event
+
+    stop = stop_event(INTERRUPTED)
     experiment = _load(config, overrides)
     from experiments import compilation, progress, report, tables
     from experiments import run as runs
@@ -45,12 +48,12 @@ def run(
     command = shlex.join(["python", "-m", "experiments", "run", str(config), *(overrides or [])])
     try:
         with progress.display(out) as display:
-            result = runs.run(experiment, directory, display, command)
+            result = runs.run(experiment, directory, display, command, stop)
         tables.show(result, out)
         path = report.write(result, directory)
     except StoreError as error:
         _fail(str(error), BAD_INPUT)
-    except (KeyboardInterrupt, runs.Stopped):
+    except runs.Stopped:
         _fail(f"Stopped before the end. What was measured until then is in {directory}.", INTERRUPTED)
     print(path)
 
@@ -75,7 +78,7 @@ def list_():
         text = path.read_text(encoding="utf-8")
         takes = [line.removeprefix("# Time:").strip() for line in text.splitlines() if line.startswith("# Time:")]
         shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-        table.add_row(str(shown), tomllib.loads(text)["title"], *takes)
+        table.add_row(str(shown), tomllib.loads(text).get("title", ""), *takes)
     out.print(table)
 
 
@@ -87,10 +90,11 @@ def report(directory: Annotated[Path, typer.Argument(metavar="DIR", help="The di
 
     try:
         result = store.read(directory)
+        path = reports.write(result, directory)
     except store.StoreError as error:
         _fail(str(error), BAD_INPUT)
     tables.show(result, out)
-    print(reports.write(result, directory))
+    print(path)
 
 
 def _load(config: Path, overrides: list[str] | None):

@@ -6,10 +6,10 @@
 import dataclasses
 from typing import Annotated
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Tag
+from pydantic import Field, Tag
 
 import jrope
-from experiments.sections import TAGGED, Context, Section, Typed, one_of, typed
+from experiments.sections import LARGEST, TAGGED, Context, Count, Section, Typed, one_of, typed
 from experiments.tasks import TASKS, Task
 from experiments.train import Trainer
 from jrope.transformer import TransformerConfig
@@ -44,34 +44,37 @@ _encodings.append(Annotated[Extends, Tag("<encoding extends>")])
 class TaskSection(Typed):
     """The task, and the length it is trained on: the greatest, where lengths vary."""
 
-    length: PositiveInt
+    length: Count
 
 
 class Model(Section):
     """The transformer's shape."""
 
-    features: PositiveInt = 64
-    layers: PositiveInt = 2
-    heads: PositiveInt = 2
-    mlp_factor: PositiveInt = 2
+    features: Count = 64
+    layers: Count = 2
+    heads: Count = 2
+    mlp_factor: Count = 2
 
 
 class Train(Section):
     """AdamW with a linear warm-up and a cosine decay; `report_every` steps come between two rows of metrics."""
 
-    steps: PositiveInt
-    batch: PositiveInt = 16
-    learning_rate: PositiveFloat
-    warmup: NonNegativeInt = 100
-    weight_decay: NonNegativeFloat = 0.01
-    report_every: PositiveInt = 100
+    steps: Count
+    batch: Count = 16
+    learning_rate: Annotated[float, Field(gt=0, le=LARGEST)]
+    warmup: Annotated[int, Field(ge=0, le=LARGEST)] = 100
+    weight_decay: Annotated[float, Field(ge=0, le=LARGEST)] = 0.01
+    report_every: Count = 100
+
+
+Multiples = Annotated[list[Annotated[float, Field(gt=0, le=LARGEST)]], Field(min_length=1)]
 
 
 class Evaluate(Section):
     """Lengths to evaluate, as multiples of the trained one, and how many sequences of each for each seed."""
 
-    multiples: Annotated[list[PositiveFloat], Field(min_length=1)] = Field(default_factory=lambda: [1, 2, 4, 8])
-    sequences: PositiveInt = 512
+    multiples: Multiples = Field(default_factory=lambda: [1, 2, 4, 8])
+    sequences: Count = 512
 
 
 Seed = Annotated[int, Field(ge=0, lt=2**31)]

@@ -23,18 +23,18 @@ def extrapolation(result: Result) -> alt.HConcatChart:
     subtitle = [f"Line: {over}; dashed: not fitted at the trained length."]
     for label in results.labels(result):
         if limit := results.limit(result, label):
-            subtitle.append(f"{label} has a value for {limit} positions alone: its line ends where its table ends.")
+            subtitle.append(f"{label} has a value for {limit} positions alone: its line ends with its table.")
     trained = _vertical(task["trained_length"], "trained length")
     # both scales leave room on their better side, where the end of a table is marked and named
     worst = max([task["chance_loss"], *(point["high"] for point in _points(result, "loss"))])
     accuracy = [
         trained,
-        _horizontal(task["chance"], "chance"),
+        _horizontal(task["chance"], "random symbol"),
         *_lines(result, "accuracy", _scale("token accuracy", [0, 1.1], values=[0, 0.2, 0.4, 0.6, 0.8, 1]), name_at=-13),
     ]
     loss = [
         trained,
-        _horizontal(task["chance_loss"], "chance"),
+        _horizontal(task["chance_loss"], "random symbol"),
         *([_horizontal(task["floor"], "best possible", name_at=9)] if task["floor"] else []),
         *_lines(
             result,
@@ -66,7 +66,7 @@ def _scale(title: str, domain: list[float], **axis) -> alt.Y:
 
 
 def _lines(result: Result, metric: str, y: alt.Y, name_at: float) -> list[alt.Chart]:
-    """The layers of one metric: bands, lines, points, and where a table ends, named that many pixels below its mark."""
+    """The layers of one metric: bands, lines, points, and the ends of tables, named that many pixels below."""
     labels = results.labels(result)
     points = _points(result, metric)
     ends = [point for point in points if point["end"]]
@@ -104,7 +104,7 @@ def _points(result: Result, metric: str) -> list[dict]:
             if (cell := results.cell(result, label, multiple, metric))
         ]
         if own and limit:
-            own[-1]["end"] = f"{label}: table ends"
+            own[-1]["end"] = f"{label}: no value beyond"
         points += own
     return points
 

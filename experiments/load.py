@@ -11,6 +11,8 @@ import pydantic
 from experiments.config import Experiment, Extends
 from experiments.sections import TAGGED, Section
 
+LONGEST_CONTEXT = 16_384  # tokens; beyond it, dense attention does not fit the memory of the machines this is for
+
 
 class ConfigError(Exception):
     """What is wrong with a config, one line for each mistake."""
@@ -28,7 +30,7 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Experiment:
         raise ConfigError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not a text file in UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     for override in overrides:
         _override(data, override)
@@ -51,65 +53,74 @@ def validate(data: dict[str, Any]) -> Experiment:
 
 
 def _override(data: dict[str, Any], override: str):
-    """Sets `path.to.field=value`; the value is TOML, or else a bare string."""
+    """Sets `path.to.field=value`; path and value are written as in TOML, or the value is a bare string."""
     path, equals, text = override.partition("=")
-    keys = path.strip().split(".")
-    if not equals or not all(keys):
+    try:
+        keys, section = [], tomllib.loads(f"{path} = 0")
+        while isinstance(section, dict):
+            ((key, section),) = section.items()
+            keys.append(key)
+    except (ValueError, RecursionError):
+        keys = []
+    if not equals or not keys:
         raise ConfigError(f"{override!r}: an override is written path.to.field=value, such as train.steps=500")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text.strip()
+        parsed = tomllib.loads(f"value = {text}")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        parsed = {}
     for i, key in enumerate(keys[:-1]):
         data = data.setdefault(key, {})
         if not isinstance(data, dict):
             raise ConfigError(f"{override!r}: {'.'.join(keys[: i + 1])} is a value, not a section with fields")
-    data[keys[-1]] = value
+    data[keys[-1]] = parsed["value"] if len(parsed) == 1 else text.strip()
 
 
 def _mistakes(experiment: Experiment):
     """What the schema cannot see: how sections fit together."""
-    task, model = experiment.task, experiment.model
+    task, model, train, multiples = experiment.task, experiment.model, experiment.train, experiment.evaluate.multiples
     if len(set(experiment.seeds)) < len(experiment.seeds):
         yield f"seeds: should all be different, got {experiment.seeds}"
-    multiples = experiment.evaluate.multiples
-    if 1 not in multiples:
-        yield f"evaluate.multiples: should have a 1, which tells whether a model has learned, got {multiples}"
-    if len(set(multiples)) < len(multiples):
-        yield f"evaluate.multiples: should all be different, got {multiples}"
-    lengths = {multiple: experiment.length(multiple) for multiple in multiples}
-    for multiple in (multiple for multiple, length in lengths.items() if length < 1):
-        yield f"evaluate.multiples: {multiple:g} times task.length, {task.length}, is less than 1"
-        return
-    try:
-        experiment.task_value().check(task.length, list(lengths.values()))
-    except ValueError as error:
-        yield f"task: {error}"
+    if train.warmup >= train.steps:
+        yield f"train.warmup: should be less than train.steps, {train.steps}, got {train.warmup}"
     if model.features % model.heads:
         yield f"model.features: should be a multiple of model.heads, {model.heads}, got {model.features}"
-        return
-    for label, section in experiment.encodings.items():
-        path = f"encodings.{label}"
-        if isinstance(section, Extends):
-            parent = experiment.encodings.get(section.extends)
-            if parent is None or isinstance(parent, Extends):
-                trained = [name for name, other in experiment.encodings.items() if not isinstance(other, Extends)]
-                yield f"{path}.extends: {_unknown(section.extends, trained, 'trained encoding')}"
-                continue
-            if "scaling" not in type(parent).model_fields:
-                yield f"{path}.extends: {section.extends!r} is of type {parent.type!r}, which has no scaling"
-                continue
+    if 1 not in multiples:
+        yield f"evaluate.multiples: should have a 1, which tells whether a model has learned, got {multiples}"
+    lengths = [experiment.length(multiple) for multiple in multiples]
+    if min(lengths) < 1 or len(set(lengths)) < len(lengths):
+        yield f"evaluate.multiples: should make different lengths of at least 1, got {multiples}, which make {lengths}"
+    elif (longest := max(experiment.context(multiple).length for multiple in (1, *multiples))) > LONGEST_CONTEXT:
+        yield f"evaluate.multiples: should need at most {LONGEST_CONTEXT} tokens of context, got {multiples}: {longest}"
+    else:
         try:
-            for multiple in multiples:
-                context = experiment.context(multiple)
-                encoding = experiment.encoding(label, multiple)
-                encoding.at(head_dim=model.features // model.heads, length=context.length)
+            experiment.task_value().check(task.length, lengths)
         except ValueError as error:
-            yield f"{path}: {error}"
-            continue
+            yield f"task: {error}"
+        for label, section in experiment.encodings.items():
+            yield from _mistakes_of_encoding(experiment, label, section)
+
+
+def _mistakes_of_encoding(experiment: Experiment, label: str, section: Section):
+    path = f"encodings.{label}"
+    if isinstance(section, Extends):
+        parent = experiment.encodings.get(section.extends)
+        if parent is None or isinstance(parent, Extends):
+            trained = [name for name, other in experiment.encodings.items() if not isinstance(other, Extends)]
+            yield f"{path}.extends: {_unknown(section.extends, trained, 'trained encoding')}"
+            return
+        if "scaling" not in type(parent).model_fields:
+            yield f"{path}.extends: {section.extends!r} is of type {parent.type!r}, which has no scaling"
+            return
+    head_dim = experiment.model.features // experiment.model.heads
+    try:
+        for multiple in experiment.evaluate.multiples:
+            encoding = experiment.encoding(label, multiple)
+            encoding.at(head_dim=head_dim, length=experiment.context(multiple).length)
         limit, trained = experiment.encoding(label, 1).limit, experiment.context(1).trained
         if limit is not None and limit < trained:
-            yield f"{path}.max_length: should cover the trained context of {trained} tokens, got {limit}"
+            yield f"{path}: should have a value for all {trained} tokens of the trained context, but ends after {limit}"
+    except (ValueError, OverflowError) as error:
+        yield f"{path}: {error}"
 
 
 def _line(error: Any) -> str:

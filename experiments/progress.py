@@ -72,22 +72,22 @@ class Bars:
 
 
 class Lines:
-    """About ten lines for each encoding, for logs."""
+    """About ten lines for each encoding, and one at least every quarter of a minute, for logs."""
 
     def __init__(self, console: Console):
         self.console = console
         self.clocks: dict[str, Clock] = {}
-        self.shown: dict[str, int] = {}
+        self.shown: dict[str, tuple[int, float]] = {}
 
     def begin(self, label, steps):
-        self.clocks[label], self.shown[label] = Clock(steps), 0
+        self.clocks[label], self.shown[label] = Clock(steps), (0, time.monotonic())
         self._print(label, f"compiling, then {steps} steps")
 
     def step(self, label, done, loss):
         clock = self.clocks[label]
-        rate, tenth = clock.rate(done), 10 * done // clock.steps
-        if tenth > self.shown[label]:
-            self.shown[label] = tenth
+        rate, tenth, now = clock.rate(done), 10 * done // clock.steps, time.monotonic()
+        if tenth > self.shown[label][0] or now > self.shown[label][1] + 15:
+            self.shown[label] = (tenth, now)
             self._print(label, f"{done}/{clock.steps} steps  loss {loss:.4f}  {rate}  {clock.left(done)} left")
 
     def evaluating(self, label, what):

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from experiments import figures, results
 from experiments.results import Result
+from experiments.store import StoreError
 
 _DRAW = """
 const spec = JSON.parse(document.getElementById("chart").textContent);
@@ -17,10 +18,17 @@ vegaEmbed("#figure", spec, {actions: false, renderer: "svg"});
 
 
 def write(result: Result, directory: Path) -> Path:
-    """Draws the figure and writes report.html beside it; returns the report's path."""
-    figures.save(result, directory)
+    """Draws the figure and writes report.html beside it; returns the report's path.
+
+    Raises:
+      StoreError: if one of the files cannot be written.
+    """
     path = directory / "report.html"
-    path.write_text(render(result), encoding="utf-8")
+    try:
+        figures.save(result, directory)
+        path.write_text(render(result), encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"{error.filename or directory}: {error.strerror or error}") from None
     return path
 
 

@@ -1,9 +1,54 @@
 """What the rows of a result say: means and ranges over seeds, which models fitted, and the answer in words."""
 
 import statistics
-from typing import Any, NamedTuple
+from typing import (
+    Any,
+    NamedTuple,
+    NotRequired,  # pydantic reads those of typing only from Python 3.12 on
+)
 
-Result = dict[str, Any]
+from typing_extensions import TypedDict
+
+
+class Row(TypedDict):
+    """The scores of one encoding at one length for one seed; None where there is none."""
+
+    encoding: str
+    seed: int
+    multiple: float
+    length: int
+    context: int
+    accuracy: float | None
+    exact_match: float | None
+    loss: float | None
+    fitted: bool  # whether the model that the encoding runs on has learned the task at the trained length
+    limit: NotRequired[int]  # positions that the encoding has a value for, where this length goes past them
+
+
+class TaskFacts(TypedDict):
+    """What a reader of the scores must know about the task."""
+
+    type: str
+    trained_length: int
+    trained_context: int
+    chance: float
+    chance_loss: float
+    floor: float
+    fitted_means: str
+    parents: dict[str, str]  # each encoding's trained one: itself, or the one it extends
+
+
+class Result(TypedDict):
+    """All that a run leaves behind, and all that figures and reports read."""
+
+    format: int
+    command: str
+    started: str
+    ended: str
+    environment: dict[str, Any]
+    config: dict[str, Any]
+    task: TaskFacts
+    rows: list[Row]
 
 
 class Cell(NamedTuple):
@@ -23,7 +68,7 @@ class Cell(NamedTuple):
 
 def labels(result: Result) -> list[str]:
     """The encodings, in the config's order."""
-    return list(result["config"]["encodings"])
+    return list(result["task"]["parents"])
 
 
 def lengths(result: Result) -> dict[int, float]:
@@ -36,16 +81,21 @@ def multiples(result: Result) -> list[float]:
     return list(lengths(result).values())
 
 
-def rows(result: Result, label: str, multiple: float) -> list[dict]:
+def rows(result: Result, label: str, multiple: float) -> list[Row]:
     return [row for row in result["rows"] if row["encoding"] == label and row["multiple"] == multiple]
 
 
 def cell(result: Result, label: str, multiple: float, metric: str) -> Cell | None:
-    """Mean and range over seeds of accuracy, exact_match or loss; None where the encoding has no value."""
+    """Mean and range over seeds of accuracy, exact_match or loss; None where a seed has no value."""
     values = [row[metric] for row in rows(result, label, multiple)]
     if not values or any(value is None for value in values):
         return None
     return Cell(statistics.fmean(values), min(values), max(values))
+
+
+def absent(result: Result, label: str, multiple: float) -> str:
+    """What stands in place of a cell: a dash where the encoding has no value, or that training diverged."""
+    return "–" if any("limit" in row for row in rows(result, label, multiple)) else "diverged"
 
 
 def fitted(result: Result, label: str) -> tuple[int, int]:

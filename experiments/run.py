@@ -20,31 +20,31 @@ class Stopped(Exception):
     """The run was asked to stop."""
 
 
-def run(experiment: Experiment, directory: Path, display: Display, command: str) -> dict[str, Any]:
+def run(experiment: Experiment, directory: Path, display: Display, command: str, stop: threading.Event) -> dict[str, Any]:
     """The whole run; returns what `result.json` holds.
 
     Encodings share nothing but the cores, so they run in threads: XLA keeps models as small as these on about one core each.
 
     Raises:
-      Stopped, KeyboardInterrupt: when asked to stop; the rows of encodings that were done stay in `results.jsonl`.
+      Stopped: once `stop` is set; what was measured stays in `metrics.jsonl` and `results.jsonl`.
       StoreError: if the directory cannot be written.
     """
     manifest = store.create(directory, experiment.model_dump(), command)
-    runner, groups = Runner(experiment, directory, display), experiment.trained()
+    runner, groups = Runner(experiment, directory, display, stop), experiment.trained()
     with ThreadPoolExecutor(min(len(groups), store.cores())) as pool:
         by_work = sorted(groups.items(), key=lambda group: -len(group[1]))  # the last to start should not be the longest
         jobs = [pool.submit(runner.train_and_evaluate, label, members) for label, members in by_work]
-        try:
-            wait(jobs, return_when=FIRST_EXCEPTION)
-        finally:  # after an error or Ctrl-C the other encodings end at their next report
-            runner.stop.set()
-            for job in jobs:
+        _, rest = wait(jobs, return_when=FIRST_EXCEPTION)
+        if rest:  # after an error the other encodings end at their next report
+            stop.set()
+            for job in rest:
                 job.cancel()
     errors = [error for job in jobs if not job.cancelled() and (error := job.exception())]
     for error in sorted(errors, key=lambda e: isinstance(e, Stopped)):
         raise error
     order = list(experiment.encodings)
-    rows = sorted((row for job in jobs for row in job.result()), key=lambda row: order.index(row["encoding"]))
+    rows = [row for job in jobs for row in job.result()]
+    rows.sort(key=lambda row: (order.index(row["encoding"]), row["multiple"]))
     result = {**manifest, "ended": store.now(), "task": _task(experiment), "rows": rows}
     store.write(directory / "result.json", result)
     return result
@@ -57,7 +57,7 @@ class Runner:
     experiment: Experiment
     directory: Path
     display: Display
-    stop: threading.Event = field(default_factory=threading.Event)
+    stop: threading.Event
     files: threading.Lock = field(default_factory=threading.Lock)
 
     def train_and_evaluate(self, label: str, members: list[str]) -> list[dict]:
@@ -66,39 +66,43 @@ class Runner:
         seeds = jnp.asarray(experiment.seeds, jnp.uint32)
         self.display.begin(label, trainer.steps)
         params = self._train(trainer, label, seeds)
-        rows = []
-        for multiple in experiment.evaluate.multiples:
+        rows, fitted = [], {}
+        # the trained length and the encoding itself come first: they tell whether the model has learned
+        for multiple in sorted(experiment.evaluate.multiples, key=lambda multiple: multiple != 1):
             for member in members:
-                if self.stop.is_set():
-                    raise Stopped(label)
+                self._may_go_on(label)
                 self.display.evaluating(label, f"{member} at {multiple:g}x")
-                rows += self._evaluate(trainer, seeds, params, member, multiple)
-        at_1x = (row for row in rows if row["encoding"] == label and row["multiple"] == 1)
-        fitted = {row["seed"]: _fitted(trainer, row) for row in at_1x}
-        rows = [{**row, "fitted": fitted[row["seed"]]} for row in rows]
-        with self.files:
-            store.append(self.directory / "results.jsonl", rows)
+                new = self._evaluate(trainer, seeds, params, member, multiple)
+                fitted = fitted or {row["seed"]: _fitted(trainer, row) for row in new}
+                new = [{**row, "fitted": fitted[row["seed"]]} for row in new]
+                self._append("results.jsonl", new)
+                rows += new
         self.display.end(label)
         return rows
 
+    def _may_go_on(self, label: str):
+        if self.stop.is_set():
+            raise Stopped(label)
+
+    def _append(self, name: str, rows: list[dict]):
+        with self.files:
+            store.append(self.directory / name, rows)
+
     def _train(self, trainer: Trainer, label: str, seeds):
         """The trained parameters of all seeds; losses go to `metrics.jsonl` as they come."""
+        self._may_go_on(label)
         state, done = start(trainer, seeds), 0
         while done < trainer.steps:
             steps = min(self.experiment.train.report_every, trainer.steps - done)
             state, losses = advance(trainer, seeds, state, steps)
             losses, done = np.asarray(losses), done + steps
-            with self.files:
-                store.append(
-                    self.directory / "metrics.jsonl",
-                    [
-                        {"encoding": label, "seed": seed, "step": done, "loss": store.finite(loss)}
-                        for seed, loss in zip(self.experiment.seeds, losses, strict=True)
-                    ],
-                )
+            rows = [
+                {"encoding": label, "seed": seed, "step": done, "loss": store.finite(loss)}
+                for seed, loss in zip(self.experiment.seeds, losses, strict=True)
+            ]
+            self._append("metrics.jsonl", rows)
             self.display.step(label, done, float(losses.mean()))
-            if self.stop.is_set():
-                raise Stopped(label)
+            self._may_go_on(label)
         return state.params
 
     def _evaluate(self, trainer: Trainer, seeds, params, label: str, multiple: float) -> list[dict]:
@@ -119,11 +123,10 @@ class Runner:
             length=length,
             sequences=experiment.evaluate.sequences,
         )
-        columns = {name: np.asarray(values) for name, values in scores._asdict().items()}
-        return [
-            {**place, "seed": seed, **{name: store.finite(values[i]) for name, values in columns.items()}}
-            for i, seed in enumerate(experiment.seeds)
-        ]
+        rows = [dict(zip(scores._fields, map(store.finite, own), strict=True)) for own in np.stack(scores, axis=-1)]
+        # a model that diverged predicts nothing, whatever the argmax of NaN is
+        rows = [row if row["loss"] is not None else dict.fromkeys(row) for row in rows]
+        return [{**place, "seed": seed, **row} for seed, row in zip(experiment.seeds, rows, strict=True)]
 
 
 def _fitted(trainer: Trainer, row: dict) -> bool:

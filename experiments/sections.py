@@ -5,12 +5,14 @@ may be "match", and a trained length may be left out.
 """
 
 import dataclasses
-import math
 import typing
 from typing import Annotated, Any, Literal, NamedTuple, Optional
 
 import pydantic
-from pydantic import AfterValidator, ConfigDict, Discriminator, PositiveInt, Tag, model_validator
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+
+LARGEST = 10**9  # of any number in a config: more is a slip, and what uses it would overflow
+Count = Annotated[int, Field(gt=0, le=LARGEST)]
 
 
 class Context(NamedTuple):
@@ -32,9 +34,9 @@ class Section(pydantic.BaseModel):
 
 
 def _factor(value):
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
     if not (number or value == "match"):
-        raise ValueError('should be a number, or "match" for evaluated / trained context')
+        raise ValueError(f'should be a number of at most {LARGEST}, or "match" for evaluated / trained context')
     return value
 
 
@@ -74,9 +76,11 @@ def typed(kind: str, name: str, cls: type, special: dict[Any, tuple], base: type
     for f in dataclasses.fields(cls):
         default = ... if f.default is dataclasses.MISSING else f.default
         if f.name in TRAINED:
-            fields[f.name] = (Optional[PositiveInt], None)  # noqa: UP045
+            fields[f.name] = (Optional[Count], None)  # noqa: UP045
         elif f.name == "factor":
             fields[f.name] = (Factor, default)
+        elif f.type in (int, float):
+            fields[f.name] = (Annotated[f.type, Field(ge=-LARGEST, le=LARGEST)], default)
         else:
             fields[f.name] = special.get(f.type, (f.type, default))
     model = pydantic.create_model(cls.__name__, __base__=base, **fields)

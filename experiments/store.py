@@ -15,7 +15,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
+from pydantic import TypeAdapter, ValidationError
+
+from experiments.config import Experiment
+from experiments.results import Result
+
+FORMAT = 1  # of result.json; a reader refuses any other
+PACKAGES = ("jrope", "jax", "jaxlib", "flax", "optax", "numpy")
 
 
 class StoreError(Exception):
@@ -30,7 +36,7 @@ def create(directory: Path, config: dict[str, Any], command: str) -> dict[str, A
             raise StoreError(f"{directory} is not empty: give another --out, or draw what is there with `report {directory}`")
     except OSError as error:
         raise StoreError(f"{directory}: {error.strerror}") from None
-    manifest = {"command": command, "started": now(), "config": config, "environment": environment()}
+    manifest = {"format": FORMAT, "command": command, "started": now(), "config": config, "environment": environment()}
     write(directory / "manifest.json", manifest)
     return manifest
 
@@ -86,19 +92,31 @@ def finite(value) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def read(directory: Path) -> dict[str, Any]:
+def read(directory: Path) -> Result:
     """The result of a complete run.
 
     Raises:
-      StoreError: if there is none.
+      StoreError: if there is none, or it is not one that this version can read.
     """
     path = directory / "result.json"
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        result = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         reason = "the run is not complete" if (directory / "manifest.json").exists() else "not the directory of a run"
         raise StoreError(f"{directory}: no result.json: {reason}") from None
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StoreError(f"{path}: not readable as JSON: {error}") from None
+    if isinstance(result, dict) and result.get("format", FORMAT) != FORMAT:
+        raise StoreError(f"{path}: has format {result['format']!r}, but this version of jrope reads format {FORMAT}")
+    try:
+        result = TypeAdapter(Result).validate_python(result)
+        Experiment.model_validate(result["config"])
+    except ValidationError as error:
+        first, count = error.errors(include_url=False)[0], error.error_count()
+        place = ".".join(map(str, first["loc"])) or "the whole"
+        raise StoreError(f"{path}: not the result of a run: {place}: {first['msg']} ({count} such faults)") from None
+    if set(result["task"]["parents"]) != {row["encoding"] for row in result["rows"] if row["multiple"] == 1}:
+        raise StoreError(f"{path}: not the result of a run: rows at 1x are missing")
+    return result

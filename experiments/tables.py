@@ -31,6 +31,9 @@ def _cells(result: Result) -> list[list[str]]:
     multiples = results.multiples(result)
     rows = [["encoding", "fitted", *(f"{multiple:g}x" for multiple in multiples)]]
     for label in results.labels(result):
-        cells = [c.percent() if (c := results.cell(result, label, m, "accuracy")) else "–" for m in multiples]
+        cells = [
+            c.percent() if (c := results.cell(result, label, m, "accuracy")) else results.absent(result, label, m)
+            for m in multiples
+        ]
         rows.append([label, "{} of {}".format(*results.fitted(result, label)), *cells])
     return rows

@@ -31,7 +31,7 @@ class Task:
 
     @property
     def chance(self) -> float:
-        """Token accuracy of guessing a symbol."""
+        """Token accuracy of answering a symbol at random."""
         return 1 / self.symbols
 
     @property
@@ -176,6 +176,11 @@ class Lag(Task):
             raise ValueError(f"lag must be at least 1, got {self.lag}")
         if not 0 <= self.noise <= 1:
             raise ValueError(f"noise must be between 0 and 1, got {self.noise}")
+
+    def check(self, trained, evaluated):
+        for length in (trained, *evaluated):
+            if length < self.lag:
+                raise ValueError(f"a stream of length {length} has no answers at a lag of {self.lag}")
 
     def context(self, length):
         return length

@@ -37,9 +37,7 @@ class Trainer:
     @property
     def optimizer(self) -> optax.GradientTransformation:
         """AdamW after a linear warm-up, with a cosine decay to 5 % of the peak and gradients clipped at norm 1."""
-        rate = optax.warmup_cosine_decay_schedule(
-            0.0, self.learning_rate, min(self.warmup, self.steps - 1), self.steps, 0.05 * self.learning_rate
-        )
+        rate = optax.warmup_cosine_decay_schedule(0.0, self.learning_rate, self.warmup, self.steps, 0.05 * self.learning_rate)
         return optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(rate, b2=0.98, weight_decay=self.weight_decay))
 
 
@@ -69,9 +67,11 @@ def advance(trainer: Trainer, seeds, state: State, steps) -> tuple[State, jax.Ar
     """
     graphdef = transformer.abstract(trainer.model)
     positions = jnp.arange(trainer.task.context(trainer.length))
+    encoding = trainer.model.encoding.at(head_dim=trainer.model.head_dim, length=positions.size)
 
     def loss(params, tokens, mask):
-        losses, answers = cross_entropy(transformer.apply(graphdef, params, tokens[:, :-1], positions), tokens, mask)
+        logits = transformer.apply(graphdef, params, tokens[:, :-1], positions, encoding=encoding)
+        losses, answers = cross_entropy(logits, tokens, mask)
         return losses.sum() / answers.sum()
 
     def step(seed, state):

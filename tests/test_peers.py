@@ -1,0 +1,61 @@
+"""jrope beside transformers on the same inputs: against its stored outputs, and against itself where it is installed.
+
+Their angles are float32 products, which at position 10,000 are wrong by up to 1e-3.
+"""
+
+import importlib.util
+import json
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from peers import GOLDEN, GRID, POSITIONS, inputs, outputs
+
+import jrope
+
+STORED = json.loads(GOLDEN.read_text())
+Q, K, TABLE = inputs()
+ROTARY = {
+    "llama": (jrope.Rope(layout="half"), POSITIONS),
+    "gptj": (jrope.Rope(layout="interleaved"), POSITIONS),
+    "glm4": (jrope.Rope(layout="interleaved", rotary_fraction=0.5), POSITIONS),
+    "qwen2_vl": (jrope.Rope(layout="half", axes=jrope.Sections((2, 3, 3))), GRID),
+}
+
+
+@pytest.mark.parametrize("kind", ROTARY)
+def test_rotary(kind):
+    encoding, positions = ROTARY[kind]
+    ours = encoding.rotation({}, jnp.asarray(positions), jnp.asarray(positions), head_dim=16)(jnp.asarray(Q), jnp.asarray(K))
+    near = (positions if positions.ndim == 2 else positions[0]) <= 1000
+    for got, want in zip(ours, STORED[kind], strict=True):
+        np.testing.assert_allclose(got[near], np.array(want)[near], atol=2e-4)
+        np.testing.assert_allclose(got, want, atol=5e-3)
+        np.testing.assert_allclose(got[0, :3], np.array(want)[0, :3], atol=2e-6)
+
+
+@pytest.mark.parametrize(("kind", "index", "heads"), [("bloom", 0, 8), ("bloom", 1, 12), ("mpt", 0, 8), ("mpt", 1, 12)])
+def test_alibi(kind, index, heads):
+    """Theirs is a bias of the key alone: the same attention, since a softmax does not see what is added to a whole row."""
+    theirs = np.array(STORED[kind][index]).reshape(heads, 1, 6)
+    ours = np.asarray(jrope.alibi(jnp.arange(6), jnp.arange(6), num_heads=heads))
+
+    def causal_softmax(bias):
+        weights = np.exp(np.where(np.tril(np.ones((6, 6), bool)), bias, -np.inf))
+        return weights / weights.sum(-1, keepdims=True)
+
+    np.testing.assert_allclose(causal_softmax(ours), causal_softmax(theirs), atol=1e-6)
+
+
+@pytest.mark.parametrize(("index", "bidirectional"), [(0, False), (1, True)])
+def test_t5(index, bidirectional):
+    rows = jnp.array([0, 5, 299])
+    ours = jrope.t5(jnp.asarray(TABLE), rows, jnp.arange(300), max_distance=128, bidirectional=bidirectional)
+    np.testing.assert_array_equal(ours, np.array(STORED["t5"][index], np.float32))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="transformers is not installed")
+def test_stored_outputs_are_those_of_transformers():
+    for name, values in outputs().items():
+        for got, want in zip(values, STORED[name], strict=True):
+            np.testing.assert_allclose(got, want, atol=1e-6)
