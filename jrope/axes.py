@@ -1,7 +1,7 @@
 """Several position axes: which axis turns each pair of a spectrum.
 
-Text has one position per token; an image patch has a row and a column, a video patch a time as well. Each function here takes a
-spectrum and names the axis of every one of its pairs in `Spectrum.axes`; positions are then [A, ..., T].
+Text has one position per token; an image patch has a row and a column, a video patch a time as well. Each function here takes
+a spectrum and names the axis of every one of its pairs in `Spectrum.axes`; positions are then [A, ..., T].
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from jrope.rotary import Spectrum
 class Sections:
     """M-RoPE: the pairs of one spectrum are shared out among the axes, in Qwen-VL's (time, height, width) order.
 
-    Chunked, the first `sections[0]` pairs follow axis 0, the next `sections[1]` axis 1, and so on, as in Qwen2-VL (16, 24, 24).
+    Chunked, the first `sections[0]` pairs follow axis 0, the next `sections[1]` axis 1, and so on: Qwen2-VL, (16, 24, 24).
     Interleaved, as in Qwen3-VL (24, 20, 20), every axis gets fast and slow bands: pair k follows axis `a = k mod A` as long as
     `k < A * sections[a]`, and axis 0 otherwise. Text, whose position is the same along all axes, is plain RoPE in either.
     Wang et al. 2024, "Qwen2-VL", arXiv:2409.12191; the interleaved order is that of the Qwen3-VL code.

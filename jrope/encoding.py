@@ -75,7 +75,7 @@ class Encoding:
         return None
 
     def softmax_scale(self, head_dim: int) -> float:
-        """What multiplies `q k^T` before the softmax: `head_dim^-0.5`, unless the encoding has a temperature of its own there."""
+        """What multiplies `q k^T` before the softmax: `head_dim^-0.5`, unless the encoding has a temperature there."""
         return head_dim**-0.5
 
     def at(self, *, head_dim: int, length: int) -> "Encoding":

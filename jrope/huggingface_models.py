@@ -15,67 +15,43 @@ def _each(fact: Fact, names: str) -> dict[str, Fact]:
     return dict.fromkeys(names.split(), fact)
 
 
-_HALF = _each(
-    "half",
-    """
-afmoe apertus arcee aria_text bamba bitnet csm cwm diffllama doge dots1 emu3_text_model eurobert exaone4 falcon falcon_h1
-flex_olmo gemma gemma2 gemma3_text gemma3n_text gemma4_text glm4_moe glm4v_moe_text gpt_neox gpt_neox_japanese gpt_oss granite
-granitemoe granitemoeshared internlm3 jetmoe lfm2 lfm2_moe llama minicpm3 minimax minimax_m2 ministral ministral3 mistral mixtral
-mllama_text_model modernbert modernbert-decoder moshi nemotron olmo olmo2 olmo3 olmoe persimmon phi phi3 phi4_multimodal phimoe
-qwen2 qwen2_moe qwen2_vl_text qwen2_5_vl_text qwen3 qwen3_5_text qwen3_5_moe_text qwen3_moe qwen3_next qwen3_omni_moe_text
-qwen3_vl_text qwen3_vl_moe_text recurrent_gemma seed_oss smollm3 solar_open stablelm starcoder2 t5gemma2_text t5gemma2_decoder
-vaultgemma voxtral_realtime_text
-""",
-)
+_HALF = """
+    afmoe apertus arcee aria_text bamba bitnet csm cwm diffllama doge dots1 emu3_text_model eurobert exaone4 falcon falcon_h1
+    flex_olmo gemma gemma2 gemma3_text gemma3n_text gemma4_text glm4_moe glm4v_moe_text gpt_neox gpt_neox_japanese gpt_oss
+    granite granitemoe granitemoeshared hunyuan_v1_dense hunyuan_v1_moe jetmoe lfm2 lfm2_moe llama minicpm3 minimax minimax_m2
+    ministral ministral3 mistral mixtral mllama_text_model modernbert modernbert-decoder moshi nemotron olmo olmo2 olmo3 olmoe
+    persimmon phi phi3 phi4_multimodal phimoe qwen2 qwen2_moe qwen2_vl_text qwen2_5_vl_text qwen3 qwen3_5_text qwen3_5_moe_text
+    qwen3_moe qwen3_next qwen3_omni_moe_text qwen3_vl_text qwen3_vl_moe_text recurrent_gemma seed_oss smollm3 solar_open
+    stablelm starcoder2 t5gemma2_text t5gemma2_decoder vaultgemma
+"""
+_INTERLEAVED = """
+    codegen cohere cohere2 deepseek_v2 deepseek_v3 deepseek_v32 ernie4_5 ernie4_5_moe glm glm4 glm4_moe_lite glm4v_text
+    glm_moe_dsa glm_ocr_text gptj helium kimi_k2 llama4_text longcat_flash mistral4 youtu
+"""
+LAYOUT: dict[str, Layout] = {**_each("half", _HALF), **_each("interleaved", _INTERLEAVED)}
 
-_INTERLEAVED = _each(
-    "interleaved",
-    """
-axk1 codegen cohere cohere2 deepseek_v2 deepseek_v3 deepseek_v32 ernie4_5 ernie4_5_moe glm glm4 glm4_moe_lite glm4v_text
-glm_moe_dsa glm_ocr_text gptj helium kimi_k2 llama4_text longcat_flash mistral4 moonshine youtu
-""",
-)
-
-LAYOUT: dict[str, Layout] = {**_HALF, **_INTERLEAVED}
-
-# Multi-head latent attention: qk_rope_head_dim features rotate, in a part of the head of their own, and YaRN's temperature also
-# multiplies the softmax scale. Those of the interleaved layout store their features so and write their rotation in half order,
-# which changes no score; `rope_interleave = false` in a config means the half layout.
+# Multi-head latent attention: qk_rope_head_dim features rotate, in a part of the head of their own, and YaRN's temperature
+# also multiplies the softmax scale. Interleaved ones mostly write what they have rotated in half order, which changes no
+# score; `rope_interleave = false` in a config means the half layout.
 LATENT = _each(
-    True, "axk1 deepseek_v2 deepseek_v3 deepseek_v32 glm4_moe_lite glm_moe_dsa kimi_k2 longcat_flash minicpm3 mistral4 youtu"
+    True, "deepseek_v2 deepseek_v3 deepseek_v32 glm4_moe_lite glm_moe_dsa kimi_k2 longcat_flash minicpm3 mistral4 youtu"
 )
 
 # The bases of model classes whose published configs leave rope_theta out, or whose config has no such key (GPT-J).
+_TEN_THOUSAND = """
+    codegen deepseek_v2 deepseek_v3 falcon gemma gemma2 glm glm4 gpt_neox gptj llama mistral olmo olmo2 olmoe phi phi3 qwen2
+    qwen2_moe qwen3 qwen3_moe stablelm starcoder2
+"""
 BASE = {
-    **dict.fromkeys(
-        [
-            "codegen",
-            "deepseek_v2",
-            "deepseek_v3",
-            "falcon",
-            "gemma",
-            "gemma2",
-            "glm",
-            "glm4",
-            "gpt_neox",
-            "gptj",
-            "llama",
-            "mistral",
-            "olmo",
-        ],
-        1e4,
-    ),
-    **_each(1e4, "olmo2 olmoe phi phi3 qwen2 qwen2_moe qwen3 qwen3_moe stablelm starcoder2"),
+    **_each(1e4, _TEN_THOUSAND),
+    **_each(1e6, "mixtral qwen2_vl_text qwen2_5_vl_text"),
     "gpt_oss": 150_000.0,
     "llama4_text": 500_000.0,
-    "mixtral": 1e6,
-    "qwen2_vl_text": 1e6,
-    "qwen2_5_vl_text": 1e6,
 }
 
 # The share of a head that rotates, where the class's own is not the whole.
 ROTARY_FRACTION = {
-    **_each(0.5, "bamba glm glm4 glm4_moe glm4v_text glm4v_moe_text nemotron persimmon phi recurrent_gemma"),
+    **_each(0.5, "bamba glm glm4 glm4_moe glm4v_moe_text nemotron persimmon phi recurrent_gemma"),
     **_each(0.25, "gpt_neox qwen3_next qwen3_5_text qwen3_5_moe_text stablelm"),
 }
 
