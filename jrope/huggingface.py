@@ -28,9 +28,9 @@ def from_huggingface(config: dict, layer_type: str | None = None) -> Encoding:
 
     Returns:
       A `Rope` with base, scaling, pair layout, rotary fraction, softmax multiplier and axes, or `Encoding()` for layers
-      without position. For multi-head latent attention its `spectrum` takes head_dim = qk_rope_head_dim, of the part that
-      rotates, and its `softmax_scale` the whole qk_nope_head_dim + qk_rope_head_dim. Two things are not part of an encoding and are left to
-      the model: the temperature by position of Llama 4, Ministral 3 and Mistral 4, and which layer indices rotate
+      without position. For multi-head latent attention `spectrum` takes head_dim = qk_rope_head_dim, of the part that rotates,
+      and `softmax_scale` takes qk_nope_head_dim + qk_rope_head_dim. Two things are not part of an encoding and are left to the
+      model: the temperature by position of Llama 4, Ministral 3 and Mistral 4, and which layer indices rotate
       (no_rope_layers).
 
     Raises:
@@ -152,10 +152,8 @@ def _rotary_fraction(keys: Keys, config: dict) -> float:
 def _even(model: str, config: dict, fraction: float):
     """Refuses an odd number of rotary features, as far as the config tells it."""
     latent = model in models.LATENT
-    sizes = {key: config.get(key) for key in (["qk_rope_head_dim"] if latent else ["head_dim", "global_head_dim"])}
-    sizes.setdefault("head_dim", None if latent else _head_dim(config))
-    if not latent and not sizes["head_dim"]:
-        sizes["head_dim"] = _head_dim(config)
+    plain = {"head_dim": _head_dim(config), "global_head_dim": config.get("global_head_dim")}
+    sizes = {"qk_rope_head_dim": config.get("qk_rope_head_dim")} if latent else plain
     for key, size in sizes.items():
         if size and int(number(model, key, size) * fraction) % 2:
             rotary = int(size * fraction)
