@@ -56,7 +56,7 @@ def test_each_pair_turns_with_its_own_axis_and_exactly(axes):
 
 @pytest.mark.parametrize("axes", ALL)
 def test_scores_depend_on_the_distance_along_every_axis(axes):
-    spectrum = axes(jrope.spectrum(16))
+    spectrum = axes(jrope.spectrum(16, base=100.0))
     q, k = normal(6, 1, 16, seed=1), normal(6, 1, 16, seed=2)
     count = max(spectrum.axes) + 1
     positions = jax.random.randint(jax.random.key(3), (count, 6), 0, 50)

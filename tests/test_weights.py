@@ -36,15 +36,15 @@ def test_scores_of_a_converted_checkpoint_are_the_same(rotary_dim):
     x, positions, spectrum = normal(5, D), jnp.array([0, 1, 7, 100, 4000]), jrope.spectrum(rotary_dim)
     weights = {n: (normal(n * H, D, seed=n), normal(n * H, seed=n + 10), normal(H, seed=n + 20)) for n in (N, K)}
 
-    def scores(layout, convert):
-        q, k = (project(heads, layout, *(convert(w, h) for w, h in zip(weights[heads], (heads, heads, 1), strict=True)))
-                for heads in (N, K))  # fmt: skip
-        return jnp.einsum("tkgh,skh->kgts", q.reshape(5, K, N // K, H), k, precision="highest")
+    def project(heads, layout, convert):
+        weight, bias, norm = (np.asarray(convert(w, h)) for w, h in zip(weights[heads], (heads, heads, 1), strict=True))
+        y = (np.asarray(x) @ weight.T + bias).reshape(5, heads, H)
+        y = norm * y / np.sqrt((y**2).mean(-1, keepdims=True))
+        return np.asarray(jrope.rotate(y, positions, spectrum, layout=layout))
 
-    def project(heads, layout, weight, bias, norm):
-        y = (jnp.matmul(x, weight.T, precision="highest") + bias).reshape(5, heads, H)
-        y = norm * y / jnp.sqrt((y**2).mean(-1, keepdims=True))
-        return jrope.rotate(y, positions, spectrum, layout=layout)
+    def scores(layout, convert):
+        q, k = (project(heads, layout, convert) for heads in (N, K))
+        return np.einsum("tkgh,skh->kgts", q.reshape(5, K, N // K, H), k)
 
     want = scores("interleaved", lambda w, heads: w)
     got = scores("half", lambda w, heads: jrope.to_half(w, num_heads=heads, rotary_dim=rotary_dim))
