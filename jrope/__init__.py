@@ -5,7 +5,7 @@ Shapes are written with these letters:
     B  batch                      N  heads
     T  positions of queries       H  features of a head
     S  positions of keys          D  features of a token
-                                  P  pairs of features that rotate, at most H / 2
+    A  axes of positions          P  pairs of features that rotate, at most H / 2
 
 Position ids are data: every function takes them, and none counts for itself.
 

@@ -4,7 +4,7 @@
 """
 
 import math
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from jrope import huggingface_models as models
 from jrope.scaling import DynamicNTK, Linear, LongRope
@@ -18,7 +18,7 @@ class Keys:
         self.model = model
         self.left = {key: value for key, value in given.items() if value is not None}
 
-    def number(self, key: str, *default):
+    def number(self, key: str, *default) -> Any:
         """The number of that key, or the default; without a default the key is required."""
         if key not in self.left:
             if default:
@@ -44,14 +44,14 @@ class Keys:
             self.refuse(key, value, "is not a known rope key here")
 
 
-def number(model: str, key: str, value) -> float:
+def number(model: str, key: str, value) -> Any:
     """The value, which must be a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"from_huggingface: {model}: {key}={value!r} must be a finite number")
     return value
 
 
-def outer(config: dict, model: str, names, default):
+def outer(config: dict, model: str, names, default) -> Any:
     """The number under the first of these top-level keys that has one."""
     return next((number(model, key, config[key]) for key in names if config.get(key) is not None), default)
 
