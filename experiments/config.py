@@ -4,7 +4,7 @@
 # (some sections are made from the library's classes, where a type checker expects a type that is written out)
 
 import dataclasses
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, Tag
 
@@ -14,7 +14,17 @@ from experiments.tasks import TASKS, Task
 from experiments.train import Trainer
 from jrope.transformer import TransformerConfig
 
-SCALINGS = {"linear": jrope.Linear, "ntk": jrope.NTK, "dynamic_ntk": jrope.DynamicNTK, "yarn": jrope.Yarn}
+SCALINGS = {
+    "linear": jrope.Linear,
+    "ntk": jrope.NTK,
+    "dynamic_ntk": jrope.DynamicNTK,
+    "yarn": jrope.Yarn,
+    "llama3": jrope.Llama3,
+    "longrope": jrope.LongRope,
+    "proportional": jrope.Proportional,
+    "step": jrope.Step,
+}
+AXES = {"sections": jrope.Sections, "axial": jrope.Axial}
 ENCODINGS = {
     "nope": jrope.Encoding,
     "sinusoidal": jrope.Sinusoidal,
@@ -23,8 +33,11 @@ ENCODINGS = {
     "alibi": jrope.Alibi,
 }
 
-_scaling = one_of("scaling", [typed("scaling", name, cls, {}) for name, cls in SCALINGS.items()])
-_special = {jrope.Rope.__dataclass_fields__["scaling"].type: (_scaling | None, None)}
+_lists: dict[Any, tuple] = {tuple[float, ...]: (list[float], ...), tuple[int, ...]: (list[int], ...)}
+_scaling = one_of("scaling", [typed("scaling", name, cls, _lists) for name, cls in SCALINGS.items()])
+_axes = one_of("axes", [typed("axes", name, cls, _lists) for name, cls in AXES.items()])
+_rope = {f.name: f.type for f in dataclasses.fields(jrope.Rope)}
+_special: dict[Any, tuple] = {_rope["scaling"]: (_scaling | None, None), _rope["axes"]: (_axes | None, None)}
 _encodings = [typed("encoding", name, cls, _special) for name, cls in ENCODINGS.items()]
 _special = {tuple[jrope.Encoding, ...]: (list[one_of("encoding", _encodings)], ...)}
 _encodings.append(typed("encoding", "chain", jrope.Chain, _special))

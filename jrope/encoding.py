@@ -8,6 +8,7 @@ A model asks every encoding the same three questions and knows nothing else abou
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
@@ -73,6 +74,10 @@ class Encoding:
         """What is added to the scores, float32 [..., N, T, S]; None for nothing."""
         return None
 
+    def softmax_scale(self, head_dim: int) -> float:
+        """What multiplies `q k^T` before the softmax: `head_dim^-0.5`, unless the encoding has a temperature there."""
+        return head_dim**-0.5
+
     def at(self, *, head_dim: int, length: int) -> "Encoding":
         """This encoding for one head size and sequence length, with what it can make beforehand as `arrays`.
 
@@ -86,7 +91,7 @@ _register(Encoding)
 
 @dataclass(frozen=True)
 class Chain(Encoding):
-    """Encodings composed: embeddings and rotations in sequence, biases added.
+    """Encodings composed: embeddings and rotations in sequence, biases added, softmax multipliers multiplied.
 
     A monoid: `Chain(())` acts as `Encoding()`, and nesting does not matter.
     """
@@ -129,6 +134,9 @@ class Chain(Encoding):
         biases = (e.bias(own, q_positions, k_positions, num_heads=num_heads) for e, own in self._parts(params))
         acting = [bias for bias in biases if bias is not None]
         return reduce(add, acting) if acting else None
+
+    def softmax_scale(self, head_dim):
+        return math.prod(e.softmax_scale(head_dim) * head_dim**0.5 for e in self.encodings) * head_dim**-0.5
 
     def at(self, *, head_dim, length):
         return Chain(tuple(e.at(head_dim=head_dim, length=length) for e in self.encodings))

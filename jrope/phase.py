@@ -39,7 +39,7 @@ def fixed_point(frequencies: np.ndarray) -> np.ndarray:
     return high_low.reshape((2, *np.shape(frequencies)))
 
 
-def cos_sin(positions, frequencies, turns=None) -> tuple[jax.Array, jax.Array]:
+def cos_sin(positions, frequencies, turns=None, axes=None) -> tuple[jax.Array, jax.Array]:
     """Cosine and sine of `positions[..., None] * frequencies`: two float32 arrays [..., P].
 
     Args:
@@ -49,17 +49,22 @@ def cos_sin(positions, frequencies, turns=None) -> tuple[jax.Array, jax.Array]:
       frequencies: [P], radians per position.
       turns: uint32 [2, P], `fixed_point(frequencies)`. None, as for frequencies that are traced or learned, takes the
         float32 product, whose error grows as 6e-8 times the angle.
+      axes: P integers; positions are then [A, ...], and pair i turns with `positions[axes[i]]`.
 
     With `turns` the error at position p is at most 1.2e-7 + 1.7e-19 |p|, in radians: float32 trigonometry, and the rounding of
     the fixed point. Against a frequency of unlimited precision, its float64 rounding adds up to 1.1e-16 |p|.
     """
-    lifted = (1,) * np.ndim(positions) + np.shape(frequencies)[-1:]
+
+    def by_pair(words):  # [..., 1] where all pairs share a position, else [..., P]
+        return words[..., None] if axes is None else jnp.moveaxis(words[np.array(axes)], 0, -1)
+
+    lifted = (1,) * (np.ndim(positions) - (axes is not None)) + np.shape(frequencies)[-1:]
     if turns is None or not jnp.issubdtype(jnp.result_type(positions), jnp.integer):
-        angle = jnp.asarray(positions, jnp.float32)[..., None] * jnp.asarray(frequencies, jnp.float32).reshape(lifted)
+        angle = by_pair(jnp.asarray(positions, jnp.float32)) * jnp.asarray(frequencies, jnp.float32).reshape(lifted)
         return jnp.cos(angle), jnp.sin(angle)
-    high, low = _split(positions)
+    high, low = (by_pair(word) for word in _split(positions))
     turns_high, turns_low = (jnp.asarray(word).reshape(lifted) for word in turns)
-    return _trigonometry(*_reduce(_multiply(high[..., None], low[..., None], turns_high, turns_low)))
+    return _trigonometry(*_reduce(_multiply(high, low, turns_high, turns_low)))
 
 
 def _split(positions) -> tuple[jax.Array, jax.Array]:

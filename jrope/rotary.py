@@ -33,10 +33,16 @@ class Spectrum:
       amplitude: multiplies cos and sin (YaRN's and LongRoPE's attention factor), so that scores grow by its square.
       turns: uint32 [2, P], the same frequencies in exact fixed point (see `jrope.phase`), made here from `frequencies`.
         None if these are traced or learned: angles are then float32 products, and gradients flow to the frequencies.
+      axes: P integers, the position axis that turns each pair (see `jrope.axes`); None where positions have one axis. It is
+        part of a program, not data.
+
+    Raises:
+      ValueError: if the frequencies are not finite, or `axes` does not name an axis for every pair.
     """
 
     frequencies: Any
     amplitude: Any = 1.0
+    axes: tuple[int, ...] | None = None
     turns: Any = field(init=False, repr=False)
 
     def __post_init__(self):
@@ -47,15 +53,29 @@ class Spectrum:
                 raise ValueError(f"Spectrum: frequencies must be finite, got {self.frequencies}")
         if phase.is_concrete(self.amplitude):
             object.__setattr__(self, "amplitude", float(self.amplitude))
+        if self.axes is not None:
+            object.__setattr__(self, "axes", tuple(int(axis) for axis in self.axes))
+            pairs = self.frequencies.shape[-1]
+            if len(self.axes) != pairs or min(self.axes) < 0:
+                raise ValueError(f"Spectrum: axes must be {pairs} axis numbers from 0, one for each pair, got {self.axes}")
         object.__setattr__(self, "turns", phase.fixed_point(self.frequencies) if concrete else None)
+
+    def scaled(self, frequencies, amplitude=1.0) -> "Spectrum":
+        """This spectrum at other frequencies [P] and with `amplitude` times its own; pairs keep their axes."""
+        return Spectrum(frequencies, self.amplitude * amplitude, self.axes)
+
+    def along_one_axis(self) -> "Spectrum":
+        """This spectrum for positions that are the same along all axes, as those of text are."""
+        return Spectrum.tree_unflatten(None, (self.frequencies, self.amplitude, self.turns))
 
     def tree_flatten_with_keys(self):
         names = ("frequencies", "amplitude", "turns")
-        return [(jax.tree_util.GetAttrKey(name), getattr(self, name)) for name in names], None
+        return [(jax.tree_util.GetAttrKey(name), getattr(self, name)) for name in names], self.axes
 
     @classmethod
-    def tree_unflatten(cls, _, children):
+    def tree_unflatten(cls, axes, children):
         self = object.__new__(cls)  # leaves may be anything, tracers above all: nothing is checked or made again
+        object.__setattr__(self, "axes", axes)
         for name, child in zip(("frequencies", "amplitude", "turns"), children, strict=True):
             object.__setattr__(self, name, child)
         return self
@@ -85,9 +105,14 @@ def spectrum(dim: int, *, base: float = 10_000.0) -> Spectrum:
 def rotation_tables(positions, spectrum: Spectrum) -> tuple[jax.Array, jax.Array]:
     """`amplitude * cos` and `amplitude * sin` of every angle: positions [...] -> two float32 arrays [..., P].
 
-    Make them once a forward pass and share them between queries, keys and layers with `apply_rotary`.
+    Make them once a forward pass and share them between queries, keys and layers with `apply_rotary`. A spectrum with `axes`
+    takes positions [A, ...] with the axes in front, always: only `rotate`, which sees x, can tell text from them.
+
+    Raises:
+      ValueError: if the spectrum has axes that positions lack.
     """
-    cos, sin = phase.cos_sin(positions, spectrum.frequencies, spectrum.turns)
+    _check_axes(np.shape(positions), spectrum.axes)
+    cos, sin = phase.cos_sin(positions, spectrum.frequencies, spectrum.turns, spectrum.axes)
     amplitude = jnp.asarray(spectrum.amplitude, jnp.float32)
     return cos * amplitude, sin * amplitude
 
@@ -132,7 +157,9 @@ def rotate(x, positions, spectrum: Spectrum, *, layout: Layout = "interleaved") 
     Args:
       x: [..., T, N, H], floating, N heads of H features.
       positions: [..., T], position ids; the axes broadcast against those of x before N. Integer positions have exact
-        angles up to 2^31 and beyond (see `jrope.phase.cos_sin`); floating ones take the float32 product.
+        angles up to 2^31 and beyond (see `jrope.phase.cos_sin`); floating ones take the float32 product. For a spectrum
+        with axes, positions of the rank of x less one are [A, ..., T], an id along each axis; those of a lower rank are
+        text, whose position is the same along all axes.
       spectrum: of P pairs; where 2P < H only the first 2P features rotate (partial rotary).
       layout: "interleaved" or "half", see `apply_rotary`.
 
@@ -143,13 +170,24 @@ def rotate(x, positions, spectrum: Spectrum, *, layout: Layout = "interleaved") 
       ValueError: if the shapes do not fit or the layout is unknown.
       TypeError: if x is not floating.
     """
-    _check(x, np.shape(positions), spectrum.frequencies.shape[-1], layout)
+    x, shape = jnp.asarray(x), np.shape(positions)
+    if spectrum.axes is not None and len(shape) >= x.ndim - 1:
+        _check_axes(shape, spectrum.axes)
+        shape = shape[1:]
+    else:
+        spectrum = spectrum.along_one_axis()
+    _check(x, shape, spectrum.frequencies.shape[-1], layout)
     return apply_rotary(x, *rotation_tables(positions, spectrum), layout=layout)
 
 
 def rope(x, positions, *, base: float = 10_000.0, layout: Layout = "interleaved") -> jax.Array:
     """RoPE in one call: `rotate` all features of x [..., T, N, H] by the plain spectrum of that base."""
     return rotate(x, positions, spectrum(x.shape[-1], base=base), layout=layout)
+
+
+def _check_axes(shape, axes):
+    if axes is not None and (not shape or shape[0] <= max(axes)):
+        raise ValueError(f"positions of shape {shape} must be [A, ...] with at least {max(axes) + 1} axes in front")
 
 
 def _check(x, positions_shape, pairs, layout):

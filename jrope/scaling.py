@@ -1,8 +1,9 @@
 """RoPE scalings: functions from a spectrum to a spectrum, to run a model past the length it was trained on.
 
-Each is a frozen value that can be compared, hashed, printed and written in a config, and is called on a `Spectrum`. They
-differ in nothing but which bands they slow down: position interpolation slows all alike, NTK-aware scaling the slow ones
-more, and YaRN only those that never complete a turn within the trained length.
+Each is a frozen value that can be compared, hashed, printed and written in a config, and is called on a `Spectrum`, float64 on
+the host or traced. They differ in nothing but which bands they slow down: position interpolation slows all alike, NTK-aware
+scaling the slow ones more, LongRoPE by numbers that were searched for. Those that ask how often a band turns in the trained
+length stand in `scaling_bands`.
 """
 
 from collections.abc import Callable
@@ -30,10 +31,10 @@ class Linear:
     factor: float
 
     def __post_init__(self):
-        _check_factor(self, "factor", 1)
+        check(self, "factor", 1)
 
     def __call__(self, spectrum: Spectrum, *, length: int | None = None) -> Spectrum:
-        return Spectrum(spectrum.frequencies / self.factor, spectrum.amplitude)
+        return spectrum.scaled(spectrum.frequencies / self.factor)
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class NTK:
     factor: float
 
     def __post_init__(self):
-        _check_factor(self, "factor", 1)
+        check(self, "factor", 1)
 
     def __call__(self, spectrum: Spectrum, *, length: int | None = None) -> Spectrum:
         return _ntk(spectrum, self.factor)
@@ -73,8 +74,8 @@ class DynamicNTK:
     original_length: int
 
     def __post_init__(self):
-        _check_factor(self, "factor", 1)
-        _check_factor(self, "original_length", 1)
+        check(self, "factor", 1)
+        check(self, "original_length", 1)
 
     def __call__(self, spectrum: Spectrum, *, length: int | None = None) -> Spectrum:
         if length is None:
@@ -85,71 +86,64 @@ class DynamicNTK:
 
 
 @dataclass(frozen=True)
-class Yarn:
-    """YaRN: interpolate the bands that turn less than `beta_slow` times in the trained length, keep those that turn more
-    than `beta_fast` times, ramp between, and raise the attention temperature.
+class LongRope:
+    """LongRoPE: every band is divided by a number of its own, from one list up to the trained length and another past it.
 
-    With `c(r)` the (real) index of the band that turns r times in `original_length`,
+        g_i = f_i / (short_factor_i if length <= original_length else long_factor_i)
+        amplitude = attention_factor or sqrt(1 + ln(factor) / ln(original_length)), 1 for a factor of at most 1
 
-        low, high = max(floor(c(beta_fast)), 0), min(ceil(c(beta_slow)), d - 1)
-        ramp_i = clip((i - low) / (high - low), 0, 1)
-        g_i = f_i (1 - ramp_i) + (f_i / factor) ramp_i
-        amplitude = attention_factor or 0.1 ln(factor) + 1
-
-    Peng et al. 2023, arXiv:2309.00071. Where the paper ramps over turns and the official code over band indices with
-    rounding, this follows the code, as transformers and published checkpoints do. Where every band turns less than
-    `beta_slow` times, all but the first are interpolated.
+    The length is that of the sequence, not of the memory set aside for it; exactly `original_length` is still short, and so is
+    `length=None`. The amplitude is the same for both lists. A sequence that is decoded past the trained length changes list:
+    give one length for the whole of it, or rotate the cached keys again by the difference of the two spectra.
+    Ding et al. 2024, arXiv:2402.13753; the form of Phi-3 and transformers.
 
     Attributes:
-      factor: new length over trained length, at least 1.
+      short_factor, long_factor: P positive numbers each.
       original_length: the trained length.
-      beta_fast, beta_slow: turns in the trained length above which a band is kept, and below which it is interpolated.
-        No band turns more than original_length / 2 pi times: for a small context the default 32 interpolates all.
-      truncate: whether the ramp's ends are rounded to whole bands.
-      attention_factor: the amplitude, in place of `0.1 ln(factor) + 1`.
+      factor: new length over trained length (max_position_embeddings / original_max_position_embeddings); for the amplitude
+        alone.
+      attention_factor: the amplitude, in place of the formula.
+
+    Raises:
+      ValueError: if a field is out of its range, or (when called) if the lists are not of the spectrum's P bands.
     """
 
-    factor: float
+    short_factor: tuple[float, ...]
+    long_factor: tuple[float, ...]
     original_length: int
-    beta_fast: float = 32.0
-    beta_slow: float = 1.0
-    truncate: bool = True
+    factor: float = 1.0
     attention_factor: float | None = None
 
     def __post_init__(self):
-        _check_factor(self, "factor", 1)
-        _check_factor(self, "original_length", 1)
-        _check_factor(self, "beta_slow", 0, strict=True)
-        _check_factor(self, "beta_fast", self.beta_slow)
+        for name in ("short_factor", "long_factor"):
+            factors = tuple(getattr(self, name))
+            object.__setattr__(self, name, factors)
+            if not (np.all(np.isfinite(factors)) and all(factor > 0 for factor in factors)):
+                raise ValueError(f"LongRope: {name} must be positive finite numbers, got {factors}")
+        check(self, "original_length", 1)
+        check(self, "factor", 0, strict=True)
         if self.attention_factor is not None:
-            _check_factor(self, "attention_factor", 0, strict=True)
+            check(self, "attention_factor", 0, strict=True)
 
     def __call__(self, spectrum: Spectrum, *, length: int | None = None) -> Spectrum:
-        frequencies = spectrum.frequencies
-        ramp = self.ramp(spectrum)
-        scaled = frequencies * (1 - ramp) + frequencies / self.factor * ramp
-        amplitude = 0.1 * np.log(self.factor) + 1 if self.attention_factor is None else self.attention_factor
-        return Spectrum(scaled, spectrum.amplitude * amplitude)
+        pairs = spectrum.frequencies.shape[-1]
+        if not len(self.short_factor) == len(self.long_factor) == pairs:
+            sizes = f"short_factor has {len(self.short_factor)} numbers and long_factor {len(self.long_factor)}"
+            raise ValueError(f"LongRope: {sizes}, but the spectrum has {pairs} bands")
+        short, long = np.array(self.short_factor, np.float64), np.array(self.long_factor, np.float64)
+        xp = np if phase.is_concrete(length) else jnp
+        past = length is not None and length > self.original_length
+        return spectrum.scaled(spectrum.frequencies / xp.where(past, long, short), self.amplitude())
 
-    def ramp(self, spectrum: Spectrum):
-        """How far each band [P] is interpolated: 0 keeps it, 1 divides it by the factor."""
-        frequencies = spectrum.frequencies
-        pairs = frequencies.shape[-1]
-        if pairs == 1:  # one band has no spacing to place the ramp by; the first band is always kept
-            return np.zeros(1)
-        xp = np if phase.is_concrete(frequencies) else jnp
-        spacing = xp.log(frequencies[0] / frequencies[1])
-
-        def band(turns):  # the spectrum is geometric, so its bands are evenly spaced in the logarithm
-            return xp.log(self.original_length * frequencies[0] / (2 * np.pi * turns)) / spacing
-
-        low, high = band(self.beta_fast), band(self.beta_slow)
-        if self.truncate:
-            low, high = xp.floor(low), xp.ceil(high)
-        low = xp.maximum(low, 0)
-        high = xp.maximum(xp.minimum(high, 2 * pairs - 1), low)
-        width = xp.where(high == low, 0.001, high - low)
-        return xp.clip((np.arange(pairs) - low) / width, 0, 1)
+    def amplitude(self) -> float:
+        """The factor on cos and sin."""
+        if self.attention_factor is not None:
+            return self.attention_factor
+        if self.factor <= 1:
+            return 1.0
+        if self.original_length < 2:
+            raise ValueError(f"LongRope: a factor above 1 needs an original_length of at least 2, got {self.original_length}")
+        return float(np.sqrt(1 + np.log(self.factor) / np.log(self.original_length)))
 
 
 def _ntk(spectrum: Spectrum, factor) -> Spectrum:
@@ -157,10 +151,10 @@ def _ntk(spectrum: Spectrum, factor) -> Spectrum:
     pairs = spectrum.frequencies.shape[-1]
     exponents = -np.arange(pairs) / max(pairs - 1, 1)
     xp = np if phase.is_concrete(factor) else jnp
-    return Spectrum(spectrum.frequencies * xp.power(factor, exponents), spectrum.amplitude)
+    return spectrum.scaled(spectrum.frequencies * xp.power(factor, exponents))
 
 
-def _check_factor(scaling, name: str, least: float, *, strict: bool = False):
+def check(scaling, name: str, least: float, *, strict: bool = False):
     """Raises ValueError unless the field is a finite number of at least (strictly: above) `least`."""
     value = getattr(scaling, name)
     if phase.is_concrete(value) and not (np.isfinite(value) and (value > least if strict else value >= least)):

@@ -60,11 +60,11 @@ class Block(nnx.Module):
         self.up = nnx.Linear(d, hidden, use_bias=False, rngs=rngs)
         self.down = nnx.Linear(hidden, d, use_bias=False, rngs=rngs)
 
-    def __call__(self, x, shape, rotation, bias):
+    def __call__(self, x, shape, rotation, bias, scale):
         config = self.config
         qkv = self.qkv(self.attention_norm(x)).reshape((*shape, 3, config.heads, config.head_dim))
         q, k = rotation(qkv[..., 0, :, :], qkv[..., 1, :, :])
-        mixed = attention(q, k, qkv[..., 2, :, :], bias=bias, causal=config.causal)
+        mixed = attention(q, k, qkv[..., 2, :, :], bias=bias, causal=config.causal, scale=scale)
         x = x + self.out(mixed.reshape(x.shape))
         return x + self.down(jax.nn.relu(self.up(self.mlp_norm(x))))
 
@@ -101,8 +101,9 @@ class Transformer(nnx.Module):
         length = jnp.max(positions) + 1 if positions.size else 0
         rotation = encoding.rotation(own, positions, positions, head_dim=config.head_dim, length=length)
         bias = encoding.bias(own, positions, positions, num_heads=config.heads)
+        scale = encoding.softmax_scale(config.head_dim)
         for block in self.blocks:
-            x = block(x, tokens.shape, rotation, bias)
+            x = block(x, tokens.shape, rotation, bias, scale)
         return self.head(self.norm(x)).reshape((*tokens.shape, config.vocabulary))
 
 

@@ -225,4 +225,17 @@ def test_match_means_evaluated_over_trained_context():
 
 
 def test_every_scaling_can_be_named_in_a_config():
-    assert set(SCALINGS.values()) == {jrope.Linear, jrope.NTK, jrope.DynamicNTK, jrope.Yarn}
+    public = [jrope.Linear, jrope.NTK, jrope.DynamicNTK, jrope.LongRope]
+    public += [jrope.Yarn, jrope.Llama3, jrope.Step, jrope.Proportional]
+    assert set(SCALINGS.values()) == set(public)
+
+
+def test_lists_of_a_config_are_tuples_of_a_value():
+    data = tomllib.loads(GOOD)
+    scaling = {"type": "longrope", "short_factor": [1] * 16, "long_factor": [4.5] * 16, "original_length": 26}
+    data["encodings"]["x"] = {"type": "rope", "scaling": scaling, "axes": {"type": "sections", "sections": [6, 10]}}
+    got = validate(data).encoding("x", 1)
+    assert got == jrope.Rope(scaling=jrope.LongRope((1.0,) * 16, (4.5,) * 16, 26), axes=jrope.Sections((6, 10)))
+    data["encodings"]["x"]["axes"] = {"type": "axail"}
+    with pytest.raises(ConfigError, match=r"encodings.x.axes.type: unknown axes 'axail', did you mean 'axial'"):
+        validate(data)

@@ -25,12 +25,13 @@ ALL = [
 
 
 def maps(encoding, length=6, key=0):
-    """Everything an encoding does to one input: embeddings, query, key, bias."""
+    """Everything an encoding does to one input: embeddings, query, key, bias, and the scale of the scores."""
     params = encoding.init(jax.random.key(key), **SIZES)
     x, q, k = (jax.random.normal(jax.random.key(i), (1, 3, *shape)) for i, shape in ((1, (8,)), (2, (2, 4)), (3, (2, 4))))
     bias = encoding.bias(params, POSITIONS, POSITIONS, num_heads=2)
     rotated = encoding.rotation(params, POSITIONS, POSITIONS, head_dim=4, length=length)(q, k)
-    return [encoding.embed(params, x, POSITIONS), *rotated, jnp.zeros((2, 3, 3)) if bias is None else bias]
+    bias = jnp.zeros((2, 3, 3)) if bias is None else bias
+    return [encoding.embed(params, x, POSITIONS), *rotated, bias, jnp.array(encoding.softmax_scale(4))]
 
 
 def same(a, b, **options):
@@ -85,9 +86,34 @@ OTHER = {  # another value for every field that any encoding or scaling has
     "beta_slow": 0.5,
     "truncate": False,
     "attention_factor": 2.0,
+    "mscale": 2.0,
+    "mscale_all_dim": 2.0,
+    "low_freq_factor": 2.0,
+    "high_freq_factor": 8.0,
+    "short_factor": (3.0,) * 32,
+    "long_factor": (5.0,) * 32,
+    "softmax_multiplier": 1.5,
+    "axes": jrope.Axial(),
+    "sections": (5, 27),
+    "interleaved": True,
     "spectrum": jrope.spectrum(4, base=50.0),
 }
-SCALINGS = [jrope.Linear(2.0), jrope.NTK(2.0), jrope.DynamicNTK(2.0, 64), jrope.Yarn(2.0, 1000)]
+SCALINGS = [
+    jrope.Linear(2.0),
+    jrope.NTK(2.0),
+    jrope.DynamicNTK(2.0, 64),
+    jrope.Yarn(2.0, 1000),
+    jrope.Llama3(2.0, 1000),
+    jrope.LongRope((1.5,) * 8, (4.0,) * 8, 64, 4.0),
+    jrope.Step(2.0, 1000),
+    jrope.Proportional(0.25),
+]
+OF_32_BANDS = [
+    *(s for s in SCALINGS if not isinstance(s, jrope.LongRope)),
+    jrope.Yarn(2.0, 1000, mscale=1.0, mscale_all_dim=0.5),
+    jrope.LongRope((1.5,) * 32, (4.0,) * 32, 64, 4.0),
+]
+MUTE = {"mscale", "mscale_all_dim"}  # each alone is without effect, by the published rule
 
 
 def fields(values):
@@ -104,11 +130,22 @@ def test_every_field_of_an_encoding_changes_what_it_does(encoding, field):
         assert not same(changed, encoding)
 
 
-@pytest.mark.parametrize(("scaling", "field"), fields(SCALINGS))
+@pytest.mark.parametrize(("scaling", "field"), fields(OF_32_BANDS))
 def test_every_field_of_a_scaling_changes_the_spectrum(scaling, field):
-    start = jrope.spectrum(64)
-    before, after = (s(start, length=2000) for s in (scaling, dataclasses.replace(scaling, **{field: OTHER[field]})))
-    assert before.amplitude != after.amplitude or not np.allclose(before.frequencies, after.frequencies, rtol=1e-6)
+    start, changed = jrope.spectrum(64), dataclasses.replace(scaling, **{field: OTHER[field]})
+
+    def differ(length):
+        a, b = scaling(start, length=length), changed(start, length=length)
+        return a.amplitude != b.amplitude or not np.allclose(a.frequencies, b.frequencies, rtol=1e-6)
+
+    assert (differ(50) or differ(2000)) != (field in MUTE and not getattr(scaling, field))
+
+
+@pytest.mark.parametrize(("axes", "field"), fields([jrope.Sections((16, 16)), jrope.Axial(4)]))
+def test_every_field_of_axes_changes_which_axis_turns_a_pair(axes, field):
+    start, other = jrope.spectrum(64), {**OTHER, "axes": 2}
+    changed = dataclasses.replace(axes, **{field: other[field]})
+    assert changed(start).axes != axes(start).axes
 
 
 def test_at_makes_one_type_and_shape_of_every_scaling():
@@ -127,10 +164,21 @@ def test_at_makes_one_type_and_shape_of_every_scaling():
     assert len({float(o.sum()) for o in outputs}) == len(made)
 
 
+def test_softmax_scale_is_apart_from_the_amplitude():
+    """exllamav3#259: a temperature in the softmax scale is neither lost nor put on cos and sin."""
+    assert Encoding().softmax_scale(64) == Alibi().softmax_scale(64) == Chain(()).softmax_scale(64) == 0.125
+    rope = Rope(softmax_multiplier=1.5)
+    assert rope.softmax_scale(64) == rope.at(head_dim=64, length=8).softmax_scale(64) == 1.5 / 8
+    assert rope.spectrum(64).amplitude == 1.0
+    chain = Chain((rope, Alibi(), Chain((Rope(softmax_multiplier=2.0),))))
+    assert chain.softmax_scale(64) == pytest.approx(3 / 8)
+    assert chain.at(head_dim=64, length=8).softmax_scale(64) == pytest.approx(3 / 8)
+
+
 def test_partial_rotary_leaves_the_rest_of_a_head():
     encoding = Rope(rotary_fraction=0.5)
     assert encoding.spectrum(128).frequencies.shape == (32,)
-    _, q, _, _ = maps(encoding)
+    _, q, *_ = maps(encoding)
     np.testing.assert_array_equal(q[..., 2:], maps(Encoding())[1][..., 2:])
 
 
@@ -152,6 +200,7 @@ def test_an_encoding_of_the_users_own_needs_no_registration():
         (lambda: Rope(base=0.0), "Rope: base must be positive, got 0.0"),
         (lambda: Rope(layout="neox"), "Rope: layout must be one of.*'neox'"),
         (lambda: Rope(rotary_fraction=1.5), "Rope: rotary_fraction.*got 1.5"),
+        (lambda: Rope(softmax_multiplier=0.0), "Rope: softmax_multiplier.*got 0.0"),
         (lambda: Rope(rotary_fraction=0.5).spectrum(6), "even.*got 3"),
         (lambda: Learned(max_length=0), "Learned: max_length.*got 0"),
         (lambda: Learned(max_length=4, scale=-1.0), "Learned: scale.*got -1.0"),

@@ -192,6 +192,17 @@ def test_bad_input_is_told_what_was_expected(call, error, words):
         call()
 
 
+@pytest.mark.parametrize("name", ["alternate", "consecutive", "neox", "gptj"])
+def test_layouts_are_named_by_their_pairs_alone(name):
+    """TransformerEngine PR#655 called the pairs (i, i+d/2) "alternate" and (2i, 2i+1) "consecutive"."""
+    with pytest.raises(ValueError, match=name):
+        jrope.rope(normal(4, 2, 8), jnp.arange(4), layout=name)
+    x = jnp.zeros((1, 1, 8)).at[0, 0, 0].set(1.0)
+    for layout, partner in (("interleaved", 1), ("half", 4)):
+        turned = jrope.rope(x, jnp.ones(1, int), layout=layout)[0, 0]
+        assert jnp.flatnonzero(turned).tolist() == [0, partner]
+
+
 def test_an_even_slice_of_an_odd_head_is_legal():
     x = normal(4, 2, 7)
     got = jrope.rotate(x, jnp.arange(4), jrope.spectrum(4))

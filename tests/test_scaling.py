@@ -106,7 +106,19 @@ def test_yarn_where_no_band_completes_a_turn():
     np.testing.assert_allclose(start.frequencies[1:] / jrope.Yarn(4.0, 4)(start).frequencies[1:], 4)
 
 
-@pytest.mark.parametrize("scaling", [jrope.Linear(1.0), jrope.NTK(1.0), jrope.DynamicNTK(3.0, 64), jrope.Yarn(1.0, 64)])
+NEUTRAL = [
+    jrope.Linear(1.0),
+    jrope.NTK(1.0),
+    jrope.DynamicNTK(3.0, 64),
+    jrope.Yarn(1.0, 64),
+    jrope.Yarn(1.0, 64, mscale=0.7, mscale_all_dim=1.0),
+    jrope.Llama3(1.0, 64),
+    jrope.Step(1.0, 64),
+    jrope.Proportional(1.0),
+]
+
+
+@pytest.mark.parametrize("scaling", NEUTRAL)
 @pytest.mark.parametrize("dim", [2, 4, 6, 128])
 def test_factor_one_changes_nothing(scaling, dim):
     start = jrope.spectrum(dim)
@@ -114,13 +126,146 @@ def test_factor_one_changes_nothing(scaling, dim):
     assert scaling(start, length=64).amplitude == 1.0
 
 
-@pytest.mark.parametrize("scaling", [jrope.Linear(4.0), jrope.NTK(4.0), jrope.DynamicNTK(4.0, 64), jrope.Yarn(4.0, 64)])
+SCALED = [
+    jrope.Linear(4.0),
+    jrope.NTK(4.0),
+    jrope.DynamicNTK(4.0, 64),
+    jrope.Yarn(4.0, 64),
+    jrope.Llama3(4.0, 64),
+    jrope.Llama3(4.0, 64, 1.0, 1.0),
+    jrope.LongRope((1.5,) * 8, tuple(range(1, 9)), 64, 4.0),
+    jrope.Step(4.0, 64),
+    jrope.Proportional(0.5, 2.0),
+]
+
+
+@pytest.mark.parametrize("scaling", SCALED)
+def test_scalings_keep_the_axes(scaling):
+    start = jrope.Sections((2, 3, 3))(jrope.spectrum(16))
+    assert scaling(start, length=256).axes == start.axes
+    assert jax.eval_shape(lambda base: scaling(jrope.spectrum(16, base=base), length=256), 1e4).axes is None
+
+
+@pytest.mark.parametrize("scaling", SCALED)
 def test_scalings_are_differentiable_in_a_traced_base(scaling):
     def total(base):
         return scaling(jrope.spectrum(16, base=base), length=256).frequencies.sum()
 
     slope = (total(10_100.0) - total(9_900.0)) / 200
     np.testing.assert_allclose(jax.grad(total)(10_000.0), slope, rtol=1e-3)
+
+
+@pytest.mark.parametrize("scaling", SCALED)
+@pytest.mark.parametrize("turns", [1.0, 4.0])
+def test_no_gradient_is_nan_where_a_band_stands_on_a_corner(scaling, turns):
+    """Llama 4 Scout: low and high factors are equal, and a where() would hide 0/0 from values but not from gradients."""
+    corner = jnp.full(8, turns * 2 * np.pi / 64, jnp.float32).at[0].set(1.0)
+
+    def total(frequencies):
+        return scaling(jrope.Spectrum(frequencies), length=256).frequencies.sum()
+
+    assert np.isfinite(jax.grad(total)(corner)).all()
+
+
+def test_llama3_keeps_ramps_and_interpolates():
+    """flashinfer#746, felafax#59, levanter PR#740: without its scaling, Llama 3.2 is another model."""
+    start = jrope.spectrum(64, base=5e5)
+    ratio = jrope.Llama3(32.0, 8192)(start).frequencies / start.frequencies
+    np.testing.assert_allclose(ratio, VALUES["spot"]["llama-3.2-1b ratio scaled/base per pair"], rtol=1e-5)
+    turns = 8192 * start.frequencies / (2 * np.pi)
+    assert np.all(ratio[turns >= 4] == 1)
+    np.testing.assert_allclose(ratio[turns <= 1], 1 / 32)
+
+
+def test_llama3_with_equal_factors_is_a_step():
+    start = jrope.spectrum(128, base=5e5)
+    limit, near = jrope.Llama3(16.0, 8192, 1.0, 1.0)(start), jrope.Llama3(16.0, 8192, 1.0, 1.0 + 1e-9)(start)
+    np.testing.assert_allclose(limit.frequencies, near.frequencies, rtol=1e-12)
+    np.testing.assert_array_equal(limit.frequencies, jrope.Step(16.0, 8192)(start).frequencies)
+
+
+def test_step_interpolates_wavelengths_beyond_the_trained_length():
+    start = jrope.spectrum(64)
+    beyond = 2 * np.pi / start.frequencies > 1000
+    ratio = jrope.Step(4.0, 1000)(start).frequencies / start.frequencies
+    assert beyond.any()
+    assert not beyond.all()
+    np.testing.assert_array_equal(ratio, np.where(beyond, 0.25, 1.0))
+
+
+LONGROPE = jrope.LongRope((1.0, 1.5), (2.0, 9.0), 4096, 32.0)
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_longrope_is_long_past_the_trained_length(traced):
+    """unsloth PR#10681: exactly the trained length is short; llama.cpp#24823: the sequence's length, not the buffer's."""
+    start = jrope.spectrum(4)
+
+    def divisors(length):
+        return start.frequencies / LONGROPE(start, length=length).frequencies
+
+    lengths = jax.jit(divisors) if traced else divisors
+    for length, factors in ((1, (1.0, 1.5)), (4096, (1.0, 1.5)), (4097, (2.0, 9.0)), (131072, (2.0, 9.0))):
+        np.testing.assert_allclose(lengths(length), factors, rtol=1e-6)
+    np.testing.assert_array_equal(divisors(None), (1.0, 1.5))
+
+
+def test_longrope_has_one_amplitude_for_both_lists():
+    start = jrope.spectrum(4)
+    want = VALUES["spot"]["longrope attention factor s=32,L0=4096"]
+    for length in (None, 4096, 4097):
+        assert LONGROPE(start, length=length).amplitude == pytest.approx(want, rel=1e-12)
+    assert jrope.LongRope((1.0,), (2.0,), 4096, 0.5)(jrope.spectrum(2)).amplitude == 1.0
+    assert jrope.LongRope((1.0,), (2.0,), 4096, 32.0, attention_factor=1.25)(jrope.spectrum(2)).amplitude == 1.25
+
+
+def test_longrope_cached_keys_can_be_turned_to_the_other_list():
+    """uzu PR#604: a cache must not mix two rotations; turning by the difference of the spectra makes it whole."""
+    x, positions = jax.random.normal(jax.random.key(0), (6, 1, 4)), jnp.arange(4093, 4099)
+    short, long = (LONGROPE(jrope.spectrum(4), length=n) for n in (4096, 4097))
+    again = jrope.Spectrum(long.frequencies - short.frequencies)
+    turned = jrope.rotate(jrope.rotate(x, positions, short), positions, again)
+    np.testing.assert_allclose(turned, jrope.rotate(x, positions, long), atol=1e-5)
+
+
+def test_proportional_keeps_the_width_and_the_whole_heads_exponents():
+    """Neither partial rotary (pairs inside a narrower slice) nor a spectrum of fewer exponents."""
+    start = jrope.spectrum(16)
+    got = jrope.Proportional(0.4, 2.0)(start).frequencies
+    np.testing.assert_array_equal(got, np.where(np.arange(8) < 3, start.frequencies / 2, 0))
+    x = jax.random.normal(jax.random.key(0), (3, 1, 16))
+    turned = jrope.rotate(x, jnp.arange(3), jrope.Proportional(0.25)(start), layout="half")
+    np.testing.assert_array_equal(turned[..., 2:8], x[..., 2:8])
+    assert jnp.abs(turned[1:, :, 8:10] - x[1:, :, 8:10]).max() > 1e-2
+    np.testing.assert_array_equal(turned[..., 10:], x[..., 10:])
+
+
+def test_equal_mscales_leave_the_amplitude_alone():
+    """exllamav3#259: where mscale and mscale_all_dim are equal, the temperature is the softmax scale's."""
+    start, given = jrope.spectrum(64), {"mscale": 0.707, "mscale_all_dim": 1.0}
+    assert jrope.Yarn(40.0, 4096, mscale=1.0, mscale_all_dim=1.0)(start).amplitude == 1.0
+    want = (0.0707 * np.log(40) + 1) / (0.1 * np.log(40) + 1)
+    assert jrope.Yarn(40.0, 4096, **given)(start).amplitude == pytest.approx(want, rel=1e-12)
+    assert jrope.Yarn(40.0, 4096, **given, attention_factor=1.25)(start).amplitude == 1.25
+    for alone in ({"mscale": 0.707}, {"mscale_all_dim": 0.707}):
+        assert jrope.Yarn(40.0, 4096, **alone)(start).amplitude == jrope.Yarn(40.0, 4096)(start).amplitude
+
+
+@pytest.mark.parametrize("scaling", [jrope.Yarn(8.0, 100), jrope.Llama3(8.0, 100), jrope.Step(8.0, 100), LONGROPE])
+def test_the_trained_length_is_a_field_of_its_own(scaling):
+    """Megatron-LM#1418 took the table's length for YaRN's range: here only LongRoPE's list asks for the current length."""
+    start = jrope.spectrum(4 if scaling is LONGROPE else 64)
+    got = [scaling(start, length=n).frequencies for n in (None, 90, 4000)]
+    np.testing.assert_array_equal(got[0], got[1])
+    np.testing.assert_array_equal(got[0], got[2])
+
+
+def test_no_scaling_has_a_factor_by_default():
+    """mlx-lm PR#1553 interpolated by 2 where none was asked for."""
+    for cls in (jrope.Linear, jrope.NTK, jrope.DynamicNTK, jrope.Yarn, jrope.Llama3, jrope.Step):
+        with pytest.raises(TypeError, match="factor"):
+            cls()
+    assert jrope.Rope().scaling is None
 
 
 @pytest.mark.parametrize(
@@ -132,6 +277,14 @@ def test_scalings_are_differentiable_in_a_traced_base(scaling):
         (lambda: jrope.Yarn(float("inf"), 64), "Yarn: factor.*got inf"),
         (lambda: jrope.Yarn(2.0, 64, beta_fast=0.5), "Yarn: beta_fast.*at least 1, got 0.5"),
         (lambda: jrope.Yarn(2.0, 64, beta_slow=0.0), "Yarn: beta_slow.*above 0, got 0.0"),
+        (lambda: jrope.Yarn(2.0, 64, mscale=-1.0), "Yarn: mscale must be.*at least 0, got -1.0"),
+        (lambda: jrope.Llama3(2.0, 64, 4.0, 1.0), "Llama3: high_freq_factor.*at least 4, got 1.0"),
+        (lambda: jrope.Llama3(2.0, 64, 0.0), "Llama3: low_freq_factor.*above 0, got 0.0"),
+        (lambda: jrope.Step(0.5, 64), "Step: factor.*got 0.5"),
+        (lambda: jrope.Proportional(1.5), "Proportional: rotary_fraction.*got 1.5"),
+        (lambda: jrope.LongRope((1.0, 0.0), (1.0, 1.0), 64), "LongRope: short_factor must be positive.*0.0"),
+        (lambda: LONGROPE(jrope.spectrum(8)), "short_factor has 2 numbers and long_factor 2, but the spectrum has 4"),
+        (lambda: jrope.LongRope((1.0,), (1.0,), 1, 2.0)(jrope.spectrum(2)), "original_length of at least 2, got 1"),
         (lambda: jrope.Yarn(2.0, 64, attention_factor=-1.0), "Yarn: attention_factor.*above 0, got -1.0"),
     ],
 )

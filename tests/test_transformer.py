@@ -91,6 +91,14 @@ def test_a_scaling_reaches_the_scores():
     np.testing.assert_allclose(got, apply(params, TOKENS, jnp.arange(8)), atol=1e-5)
 
 
+def test_the_softmax_scale_of_an_encoding_reaches_the_scores():
+    params, apply = model(Encoding())
+    narrow = apply(params, TOKENS, jnp.arange(8), encoding=Rope(base=1e30, softmax_multiplier=2.0))
+    assert jnp.abs(narrow - apply(params, TOKENS, jnp.arange(8), encoding=Rope(base=1e30))).max() > 1e-3
+    q, k, v = (jax.random.normal(jax.random.key(i), (1, 5, 2, 4)) for i in range(3))
+    np.testing.assert_allclose(attention(q, k, v, scale=1.0), attention(2 * q, k, v), atol=1e-6)
+
+
 def test_attention_is_softmax_of_scores_and_bias():
     q, k, v = (jax.random.normal(jax.random.key(i), (2, 5, 2, 4)) for i in range(3))
     bias = jrope.alibi(jnp.arange(5), jnp.arange(5), num_heads=2)

@@ -1,0 +1,174 @@
+"""The encoding of a published model, from its config.json.
+
+Every key is either understood or refused: a scaling that is dropped without a word costs more than any error, and does not
+show before the trained length is passed.
+"""
+
+import math
+
+from jrope import huggingface_models as models
+from jrope.axes import Sections
+from jrope.encoding import Encoding
+from jrope.encoding_rotary import Rope
+from jrope.huggingface_scalings import SCALINGS, Keys, kind_of, number, outer
+
+LAYER_TYPES = ("full_attention", "sliding_attention", "chunked_attention")
+
+
+def from_huggingface(config: dict, layer_type: str | None = None) -> Encoding:
+    """The encoding of a model in the Hugging Face format.
+
+    Reads `rope_parameters` (transformers 5; one for all layers, or one for each layer type), `rope_scaling` with a top-level
+    `rope_theta` (transformers 4), the keys of older model types, and `text_config` where there is one. The formulas are those
+    of transformers 5.24, without its faults: `truncate` counts in nested parameters too, and Phi-3's "su" is LongRoPE.
+
+    Args:
+      config: what config.json holds.
+      layer_type: "full_attention", "sliding_attention" or another key of nested parameters; needed where layer types differ.
+
+    Returns:
+      A `Rope` with base, scaling, pair layout, rotary fraction, softmax multiplier and axes, or `Encoding()` for layers
+      without position. For multi-head latent attention `spectrum` takes head_dim = qk_rope_head_dim, of the part that rotates,
+      and `softmax_scale` takes qk_nope_head_dim + qk_rope_head_dim. Two things are not part of an encoding and are left to the
+      model: the temperature by position of Llama 4, Ministral 3 and Mistral 4, and which layer indices rotate
+      (no_rope_layers).
+
+    Raises:
+      ValueError: naming the key and its value, where the config has a model_type, rope_type, rope key or value that is not
+        known, leaves out one that is needed (the base beside a rope dict above all), or has an odd number of rotary features.
+    """
+    config = _text(config)
+    model = _model(config)
+    given, base = _of_layer(config, model, layer_type)
+    if given is None:
+        return Encoding()
+    keys = Keys(model, given)
+    kind = kind_of(keys)
+    scaling, multiplier = SCALINGS[kind](keys, config)
+    # the width of p-RoPE is the whole head, and its own fraction is in the scaling
+    fraction = 1.0 if kind == "proportional" else _rotary_fraction(keys, config)
+    if not 0 < fraction <= 1:
+        keys.refuse("partial_rotary_factor", fraction, "must be above 0 and at most 1")
+    _even(model, config, fraction)
+    base = keys.number("rope_theta", base)
+    if base is None or base <= 0:
+        keys.refuse("rope_theta", base, "must be a positive number in the config: it is not defaulted")
+    axes = _axes(keys)
+    keys.close()
+    return Rope(base, scaling, _layout(config, model), fraction, multiplier, axes)
+
+
+def _text(config: dict) -> dict:
+    """The part of a config that describes the language model; rope keys may stand outside it."""
+    text = config.get("text_config")
+    if text is None:
+        return config
+    rope = {key: value for key, value in config.items() if key in models.OUTER_KEYS}
+    inside = any(text.get(key) is not None for key in models.OUTER_KEYS)
+    return {"model_type": config.get("model_type"), **({} if inside else rope), **text}
+
+
+def _model(config: dict) -> str:
+    name = config.get("model_type")
+    for model in (name, f"{name}_text"):
+        if model in models.LAYOUT:
+            break
+    else:
+        raise ValueError(f"from_huggingface: model_type={name!r} is not known, and so neither is its pair layout")
+    for key, value in config.items():
+        if ("rope" in key or "rotary" in key) and key not in models.OUTER_KEYS and value is not None:
+            raise ValueError(f"from_huggingface: {model}: {key}={value!r} is not a known rope key")
+    if config.get("alibi"):
+        raise ValueError(f"from_huggingface: {model}: alibi={config['alibi']!r} is another encoding, jrope.Alibi")
+    return model
+
+
+def _of_layer(config: dict, model: str, layer_type: str | None) -> tuple[dict | None, float | None]:
+    """The rope dict of one layer type, None for one without position; and the base to take if the dict has none."""
+    new, old = config.get("rope_parameters"), config.get("rope_scaling")
+    for key, value in (("rope_parameters", new), ("rope_scaling", old)):
+        if not isinstance(value, dict | None):
+            raise ValueError(f"from_huggingface: {model}: {key}={value!r} must be a dict")
+    if new and old and new != old:
+        raise ValueError(f"from_huggingface: {model}: rope_parameters={new!r} and rope_scaling={old!r} are not the same")
+    given = new or old or {}
+    by_layer = models.BY_LAYER.get(model)
+    key, default, scaled = (by_layer or {}).get(layer_type, ("rope_theta", models.BASE.get(model), True))
+    if given:
+        default = None
+    base = outer(config, model, (key, "rotary_emb_base"), default)
+    if layer_type in given or any(isinstance(value, dict) for value in given.values()):
+        stray = {key: value for key, value in given.items() if not isinstance(value, dict | None)}
+        if stray:
+            raise ValueError(f"from_huggingface: {model}: {stray!r} cannot stand beside parameters for each layer type")
+        if layer_type not in given:
+            raise ValueError(f"from_huggingface: {model}: layer_type={layer_type!r} must be one of {sorted(given)}")
+        return given[layer_type], base
+    if by_layer is not None and (new or layer_type not in by_layer):
+        types = sorted(by_layer or LAYER_TYPES[:2])
+        raise ValueError(
+            f"from_huggingface: {model}: layer_type={layer_type!r} must be one of {types}, and any rope_parameters={new!r} "
+            "must be nested under these, since its layer types rotate differently"
+        )
+    if layer_type not in (None, *LAYER_TYPES):
+        raise ValueError(f"from_huggingface: {model}: layer_type={layer_type!r} must be one of {LAYER_TYPES}")
+    if layer_type == "full_attention" and model in models.NOPE and config.get(models.NOPE[model], 1) is not None:
+        return None, None
+    return (given if scaled else {}), base
+
+
+def _head_dim(config: dict):
+    if config.get("head_dim"):
+        return config["head_dim"]
+    width, heads = (next((config[k] for k in names if config.get(k)), None) for names in _SIZES)
+    return width // heads if width and heads else None
+
+
+_SIZES = (("hidden_size", "n_embd"), ("num_attention_heads", "n_head"))
+
+
+def _rotary_fraction(keys: Keys, config: dict) -> float:
+    """How much of a head rotates: one rule for every rope_type."""
+    inside = keys.number("partial_rotary_factor", None)
+    fraction = outer(config, keys.model, ("partial_rotary_factor", "rotary_pct"), None) if inside is None else inside
+    if keys.model in models.LATENT:  # the rotating part is a head of its own, and some configs give its share of both parts
+        rotating, still = config.get("qk_rope_head_dim"), config.get("qk_nope_head_dim")
+        if fraction not in (None, 1.0) and not (rotating and still and fraction == rotating / (rotating + still)):
+            keys.refuse("partial_rotary_factor", fraction, f"does not fit qk_rope_head_dim={rotating!r}")
+        return 1.0
+    rotary_dim, head_dim = outer(config, keys.model, ["rotary_dim"], None), _head_dim(config)
+    if rotary_dim is not None:
+        if not head_dim or not 0 < rotary_dim <= head_dim:
+            keys.refuse("rotary_dim", rotary_dim, f"does not fit the head dim {head_dim!r}")
+        if fraction is not None and int(head_dim * fraction) != rotary_dim:
+            keys.refuse("rotary_dim", rotary_dim, f"and partial_rotary_factor={fraction!r} are not the same")
+        share = rotary_dim / head_dim
+        return share if int(head_dim * share) == rotary_dim else math.nextafter(share, 1.0)
+    if fraction is None and keys.model in ("gptj", "codegen"):
+        keys.refuse("rotary_dim", None, "is missing from the config")
+    return models.ROTARY_FRACTION.get(keys.model, 1.0) if fraction is None else fraction
+
+
+def _even(model: str, config: dict, fraction: float):
+    """Refuses an odd number of rotary features, as far as the config tells it."""
+    latent = model in models.LATENT
+    plain = {"head_dim": _head_dim(config), "global_head_dim": config.get("global_head_dim")}
+    sizes = {"qk_rope_head_dim": config.get("qk_rope_head_dim")} if latent else plain
+    for key, size in sizes.items():
+        if size and int(number(model, key, size) * fraction) % 2:
+            rotary = int(size * fraction)
+            raise ValueError(f"from_huggingface: {model}: {key}={size} has {rotary} rotary features, which is odd")
+
+
+def _layout(config: dict, model: str):
+    half = model in models.LATENT and config.get("rope_interleave") is False
+    return "half" if half else models.LAYOUT[model]
+
+
+def _axes(keys: Keys) -> Sections | None:
+    if keys.model not in models.MROPE:
+        return None
+    interleaved = models.MROPE[keys.model]
+    if keys.flag("mrope_interleaved", interleaved) != interleaved:
+        keys.refuse("mrope_interleaved", not interleaved, f"is not what {keys.model} does")
+    return Sections(keys.numbers("mrope_section"), interleaved)

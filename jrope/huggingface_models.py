@@ -1,0 +1,89 @@
+"""What a config.json does not say, because the code of its model type does: facts about published models, by `model_type`.
+
+Read from the modelling code of transformers 5.24. A model type that is not here is refused, since its pair layout is unknown.
+"""
+
+from typing import TypeVar
+
+from jrope.rotary import Layout
+
+Fact = TypeVar("Fact")
+
+
+def _each(fact: Fact, names: str) -> dict[str, Fact]:
+    """One fact of many names."""
+    return dict.fromkeys(names.split(), fact)
+
+
+_HALF = """
+    afmoe apertus arcee aria_text bamba bitnet csm cwm diffllama doge dots1 emu3_text_model eurobert exaone4 falcon falcon_h1
+    flex_olmo gemma gemma2 gemma3_text gemma3n_text gemma4_text glm4_moe glm4v_moe_text gpt_neox gpt_neox_japanese gpt_oss
+    granite granitemoe granitemoeshared hunyuan_v1_dense hunyuan_v1_moe jetmoe lfm2 lfm2_moe llama minicpm3 minimax minimax_m2
+    ministral ministral3 mistral mixtral mllama_text_model modernbert modernbert-decoder moshi nemotron olmo olmo2 olmo3 olmoe
+    persimmon phi phi3 phi4_multimodal phimoe qwen2 qwen2_moe qwen2_vl_text qwen2_5_vl_text qwen3 qwen3_5_text qwen3_5_moe_text
+    qwen3_moe qwen3_next qwen3_omni_moe_text qwen3_vl_text qwen3_vl_moe_text recurrent_gemma seed_oss smollm3 solar_open
+    stablelm starcoder2 t5gemma2_text t5gemma2_decoder vaultgemma
+"""
+_INTERLEAVED = """
+    codegen cohere cohere2 deepseek_v2 deepseek_v3 deepseek_v32 ernie4_5 ernie4_5_moe glm glm4 glm4_moe_lite glm4v_text
+    glm_moe_dsa glm_ocr_text gptj helium kimi_k2 llama4_text longcat_flash mistral4 youtu
+"""
+LAYOUT: dict[str, Layout] = {**_each("half", _HALF), **_each("interleaved", _INTERLEAVED)}
+
+# Multi-head latent attention: qk_rope_head_dim features rotate, in a part of the head of their own, and YaRN's temperature
+# also multiplies the softmax scale. Interleaved ones mostly write what they have rotated in half order, which changes no
+# score; `rope_interleave = false` in a config means the half layout.
+LATENT = _each(
+    True, "deepseek_v2 deepseek_v3 deepseek_v32 glm4_moe_lite glm_moe_dsa kimi_k2 longcat_flash minicpm3 mistral4 youtu"
+)
+
+# The bases of model classes whose published configs leave rope_theta out, or whose config has no such key (GPT-J).
+_TEN_THOUSAND = """
+    codegen deepseek_v2 deepseek_v3 falcon gemma gemma2 glm glm4 gpt_neox gptj llama mistral olmo olmo2 olmoe phi phi3 qwen2
+    qwen2_moe qwen3 qwen3_moe stablelm starcoder2
+"""
+BASE = {
+    **_each(1e4, _TEN_THOUSAND),
+    **_each(1e6, "mixtral qwen2_vl_text qwen2_5_vl_text"),
+    "gpt_oss": 150_000.0,
+    "llama4_text": 500_000.0,
+}
+
+# The share of a head that rotates, where the class's own is not the whole.
+ROTARY_FRACTION = {
+    **_each(0.5, "bamba glm glm4 glm4_moe glm4v_moe_text nemotron persimmon phi recurrent_gemma"),
+    **_each(0.25, "gpt_neox qwen3_next qwen3_5_text qwen3_5_moe_text stablelm"),
+}
+
+# M-RoPE: whether the axes' sections are interleaved.
+MROPE = {
+    **_each(False, "glm4v_text glm4v_moe_text glm_ocr_text qwen2_vl_text qwen2_5_vl_text"),
+    **_each(True, "qwen3_vl_text qwen3_vl_moe_text qwen3_5_text qwen3_5_moe_text qwen3_omni_moe_text"),
+}
+
+# Models whose layer types rotate differently: for each type the key of its base in configs before `rope_parameters`, the base
+# of the class, and whether that old config's rope_scaling is meant for it. Gemma 4 has no such old form.
+_GEMMA3 = {"full_attention": ("rope_theta", 1e6, True), "sliding_attention": ("rope_local_base_freq", 1e4, False)}
+_BERT = {"full_attention": ("global_rope_theta", 160_000.0, True), "sliding_attention": ("local_rope_theta", 1e4, True)}
+BY_LAYER = {
+    **_each(_GEMMA3, "gemma3_text gemma3n_text t5gemma2_text t5gemma2_decoder"),
+    **_each(_BERT, "modernbert modernbert-decoder"),
+    "olmo3": {"full_attention": ("rope_theta", 500_000.0, True), "sliding_attention": ("rope_theta", 500_000.0, False)},
+    "gemma4_text": {},
+}
+
+# Models whose layers of full attention have no position, if they also have layers of local attention: the key of those.
+NOPE = {"llama4_text": "attention_chunk_size", "cohere2": "sliding_window", "exaone4": "sliding_window"}
+
+# Models whose queries are also scaled by a function of their position, which is not part of an encoding.
+SCALED_QUERIES = _each(True, "ministral3 mistral4")
+
+# All rope keys that stand outside the rope dict.
+OUTER_KEYS = _each(
+    True,
+    """
+    rope_theta rope_scaling rope_parameters rope_local_base_freq global_rope_theta local_rope_theta rope_interleave rotary_pct
+    rotary_emb_base rotary_dim partial_rotary_factor qk_rope_head_dim no_rope_layers no_rope_layer_interval
+    indexer_rope_interleave original_max_position_embeddings
+    """,
+)
