@@ -20,7 +20,15 @@ ENCODINGS = {
     "sinusoidal": jrope.Sinusoidal,
     "learned": jrope.Learned,
     "rope": jrope.Rope,
+    "xpos": jrope.XPos,
     "alibi": jrope.Alibi,
+    "hard_alibi": jrope.HardAlibi,
+    "sandwich": jrope.Sandwich,
+    "t5": jrope.T5,
+    "kerple_log": jrope.KerpleLog,
+    "kerple_power": jrope.KerplePower,
+    "fire": jrope.Fire,
+    "cope": jrope.Cope,
 }
 
 _scaling = one_of("scaling", [typed("scaling", name, cls, {}) for name, cls in SCALINGS.items()])

@@ -109,7 +109,8 @@ def _mistakes(experiment: Experiment):
             continue
         limit, trained = experiment.encoding(label, 1).limit, experiment.context(1).trained
         if limit is not None and limit < trained:
-            yield f"{path}.max_length: should cover the trained context of {trained} tokens, got {limit}"
+            key = ".max_length" if hasattr(experiment.encoding(label, 1), "max_length") else ""
+            yield f"{path}{key}: should cover the trained context of {trained} tokens, got {limit}"
 
 
 def _line(error: Any) -> str:

@@ -5,9 +5,12 @@ Shapes are written with these letters:
     B  batch                      N  heads
     T  positions of queries       H  features of a head
     S  positions of keys          D  features of a token
-                                  P  pairs of features that rotate, at most H / 2
+    A  axes of positions          P  pairs of features that rotate, at most H / 2
 
-Position ids are data: every function takes them, and none counts for itself.
+Position ids are data: every function takes them, and none counts for itself. `jrope.positions` makes them:
+    from_mask, from_segments, from_lengths   padding and packed documents
+    zigzag, grid                             context parallelism, images
+    randomized, coupled                      training for longer contexts, corresponding tokens
 
 Rotations
     spectrum(dim, base=)                     the frequencies of RoPE
@@ -15,43 +18,80 @@ Rotations
     rope(x, positions, base=)                both in one call
     rotation_tables, apply_rotary            the two halves of `rotate`, to share tables between layers
     Linear, NTK, DynamicNTK, Yarn            scalings: functions from a spectrum to a spectrum
+    xpos(q, k, q_positions, k_positions)     rotation with a decay by distance
 Additions to the embeddings
     sinusoidal(positions, dim)               lookup(table, positions)
-Biases on the scores
-    alibi(q_positions, k_positions, num_heads=)      alibi_slopes(num_heads)
-Encodings as values, for `jrope.transformer` or any model that asks for the same three maps
-    Encoding (= NoPE), Sinusoidal, Learned, Rope, Rotary, Alibi, Chain
+Biases on the scores [..., N, T, S], of (q_positions, k_positions)
+    alibi, alibi_slopes, windowed, sandwich  functions of the distance alone
+    t5, t5_bucket, kerple_log, kerple_power  learned functions of the distance
+    fire                                     a learned function of the distance and the query's position
+    cope                                     a learned function of the content between
+Encodings as values, for `jrope.transformer` or any model that asks for the same maps
+    Encoding (= NoPE), Chain                 nothing, and one after another
+    Sinusoidal, Learned                      added to the embeddings
+    Rope, Rotary, XPos                       rotations
+    Alibi, HardAlibi, Sandwich               biases
+    T5, KerpleLog, KerplePower, Fire, Cope   learned biases
 """
 
 from jrope.absolute import lookup, sinusoidal
-from jrope.bias import alibi, alibi_slopes
+from jrope.bias import alibi, alibi_slopes, sandwich, windowed
+from jrope.bias_learned import fire, kerple_log, kerple_power, t5, t5_bucket
+from jrope.cope import cope
 from jrope.encoding import Chain, Encoding
 from jrope.encoding_absolute import Learned, Sinusoidal
-from jrope.encoding_bias import Alibi
-from jrope.encoding_rotary import Rope, Rotary
+from jrope.encoding_bias import T5, Alibi, Cope, Fire, HardAlibi, KerpleLog, KerplePower, Sandwich
+from jrope.encoding_rotary import Rope, Rotary, XPos
+from jrope.positions import coupled, from_lengths, from_mask, from_segments, grid, randomized, zigzag
 from jrope.rotary import Spectrum, apply_rotary, rope, rotate, rotation_tables, spectrum
 from jrope.scaling import NTK, DynamicNTK, Linear, Yarn
+from jrope.xpos import xpos, xpos_scale
 
 __all__ = [
     "NTK",
+    "T5",
     "Alibi",
     "Chain",
+    "Cope",
     "DynamicNTK",
     "Encoding",
+    "Fire",
+    "HardAlibi",
+    "KerpleLog",
+    "KerplePower",
     "Learned",
     "Linear",
     "Rope",
     "Rotary",
+    "Sandwich",
     "Sinusoidal",
     "Spectrum",
+    "XPos",
     "Yarn",
     "alibi",
     "alibi_slopes",
     "apply_rotary",
+    "cope",
+    "coupled",
+    "fire",
+    "from_lengths",
+    "from_mask",
+    "from_segments",
+    "grid",
+    "kerple_log",
+    "kerple_power",
     "lookup",
+    "randomized",
     "rope",
     "rotate",
     "rotation_tables",
+    "sandwich",
     "sinusoidal",
     "spectrum",
+    "t5",
+    "t5_bucket",
+    "windowed",
+    "xpos",
+    "xpos_scale",
+    "zigzag",
 ]

@@ -57,12 +57,12 @@ def cos_sin(positions, frequencies, turns=None) -> tuple[jax.Array, jax.Array]:
     if turns is None or not jnp.issubdtype(jnp.result_type(positions), jnp.integer):
         angle = jnp.asarray(positions, jnp.float32)[..., None] * jnp.asarray(frequencies, jnp.float32).reshape(lifted)
         return jnp.cos(angle), jnp.sin(angle)
-    high, low = _split(positions)
+    high, low = split(positions)
     turns_high, turns_low = (jnp.asarray(word).reshape(lifted) for word in turns)
     return _trigonometry(*_reduce(_multiply(high[..., None], low[..., None], turns_high, turns_low)))
 
 
-def _split(positions) -> tuple[jax.Array, jax.Array]:
+def split(positions) -> tuple[jax.Array, jax.Array]:
     """The two's complement 64-bit words of integer positions, uint32 (high, low)."""
     if not isinstance(positions, jax.Array):  # a NumPy int64 is split here, before JAX would truncate it
         wide = np.asarray(positions).astype(np.uint64)

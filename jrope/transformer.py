@@ -1,18 +1,19 @@
 """A decoder-only transformer in Flax NNX that takes its positional encoding as a value.
 
-Pre-norm, without dropout or biases. It asks the encoding its three questions and never what kind it is. At its boundary it
+Pre-norm, without dropout or biases. It asks the encoding its questions and never what kind it is. At its boundary it
 is functional: `abstract` gives the structure, `init` the parameters, `apply` the logits, for plain `jax.jit`, `jax.vmap` and
 `jax.grad`.
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
 from jrope.attention import attention
-from jrope.encoding import Encoding
+from jrope.encoding import Encoding, total
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,11 @@ class Block(nnx.Module):
         self.up = nnx.Linear(d, hidden, use_bias=False, rngs=rngs)
         self.down = nnx.Linear(hidden, d, use_bias=False, rngs=rngs)
 
-    def __call__(self, x, shape, rotation, bias):
+    def __call__(self, x, shape, rotation, bias, content_bias):
         config = self.config
         qkv = self.qkv(self.attention_norm(x)).reshape((*shape, 3, config.heads, config.head_dim))
         q, k = rotation(qkv[..., 0, :, :], qkv[..., 1, :, :])
+        bias = total([bias, content_bias(q, k, scale=config.head_dim**-0.5)])
         mixed = attention(q, k, qkv[..., 2, :, :], bias=bias, causal=config.causal)
         x = x + self.out(mixed.reshape(x.shape))
         return x + self.down(jax.nn.relu(self.up(self.mlp_norm(x))))
@@ -101,8 +103,9 @@ class Transformer(nnx.Module):
         length = jnp.max(positions) + 1 if positions.size else 0
         rotation = encoding.rotation(own, positions, positions, head_dim=config.head_dim, length=length)
         bias = encoding.bias(own, positions, positions, num_heads=config.heads)
+        content_bias = partial(encoding.content_bias, own, q_positions=positions, k_positions=positions)
         for block in self.blocks:
-            x = block(x, tokens.shape, rotation, bias)
+            x = block(x, tokens.shape, rotation, bias, content_bias)
         return self.head(self.norm(x)).reshape((*tokens.shape, config.vocabulary))
 
 
