@@ -30,7 +30,7 @@ _GREATEST_EXPONENT = 64.0  # of e: between float32's 87 and the range that value
 
 def reach(scale_base: float) -> int:
     """How far from the origin a position may be: the slowest decay, of pair 0, is by 0.4 / 1.4 every scale_base."""
-    return math.floor(scale_base * _GREATEST_EXPONENT / math.log(1.4 / 0.4))
+    return min(math.floor(scale_base * _GREATEST_EXPONENT / math.log(1.4 / 0.4)), 2**31)
 
 
 def xpos_scale(positions, pairs: int, *, scale_base: float = 512.0, origin: int = 0) -> jax.Array:
@@ -55,7 +55,7 @@ def xpos_scale(positions, pairs: int, *, scale_base: float = 512.0, origin: int 
     steps = jnp.where(before, -1.0, 1.0) * away.astype(jnp.float32)
     log_zeta = np.log((np.arange(pairs) / pairs + 0.4) / 1.4) / scale_base
     scale = jnp.exp(steps[..., None] * log_zeta.astype(np.float32).reshape((1,) * len(shape) + (-1,)))
-    return jnp.where((away <= furthest)[..., None], scale, jnp.nan)
+    return jnp.where((away <= np.uint32(furthest))[..., None], scale, jnp.nan)
 
 
 def xpos_rotation(q_positions, k_positions, spectrum: Spectrum, *, scale_base=512.0, origin=0, layout: Layout = "interleaved"):

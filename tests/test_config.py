@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jrope
-from experiments.config import SCALINGS, Experiment
+from experiments.config import ENCODINGS, SCALINGS, Experiment
 from experiments.load import ConfigError, load, validate
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.toml"))
@@ -205,3 +205,21 @@ def test_match_means_evaluated_over_trained_context():
 
 def test_every_scaling_can_be_named_in_a_config():
     assert set(SCALINGS.values()) == {jrope.Linear, jrope.NTK, jrope.DynamicNTK, jrope.Yarn}
+
+
+@pytest.mark.parametrize("name", [name for name in ENCODINGS if name != "learned"])
+def test_every_encoding_can_be_named_in_a_config(name):
+    data = tomllib.loads(GOOD)
+    data["encodings"][name] = {"type": name}
+    assert validate(data).encoding(name, 1) == ENCODINGS[name]()
+
+
+def test_fields_of_encodings_are_checked():
+    data = tomllib.loads(GOOD)
+    given = {"t5": {"type": "t5", "buckets": 8, "max_distance": 30}, "hard": {"type": "hard_alibi", "windowed_heads": 1}}
+    data["encodings"] |= given
+    assert validate(data).encoding("t5", 2) == jrope.T5(buckets=8, max_distance=30)
+    assert told("encodings.x={type='t5', buckets=8, max_distance=4}")[0].startswith("encodings.x: T5: max_distance must be")
+    assert told("encodings.x={type='xpos', scale_base=0.1}") == [
+        "encodings.x: should cover the trained context of 18 tokens, got 6"
+    ]

@@ -61,10 +61,8 @@ def test_both_features_of_a_pair_have_its_zeta(layout, pairs):
     q, k = jrope.xpos(Q, K, jnp.array([512]), jnp.array([512]), layout=layout)
     zeta = np.array(VALUES["spot"]["xpos zeta d=8"])
     for after, before, scale in ((q, Q, zeta), (k, K, 1 / zeta)):
-        ratio = np.linalg.norm(np.asarray(after)[0, 0][pairs], axis=1) / np.linalg.norm(
-            np.asarray(before)[0, 0][pairs], axis=1
-        )
-        np.testing.assert_allclose(ratio, scale, rtol=1e-5)
+        long, short = (np.linalg.norm(np.asarray(x)[0, 0][pairs], axis=1) for x in (after, before))
+        np.testing.assert_allclose(long / short, scale, rtol=1e-5)
 
 
 def test_there_is_no_value_beyond_reach():
