@@ -30,7 +30,15 @@ ENCODINGS = {
     "sinusoidal": jrope.Sinusoidal,
     "learned": jrope.Learned,
     "rope": jrope.Rope,
+    "xpos": jrope.XPos,
     "alibi": jrope.Alibi,
+    "hard_alibi": jrope.HardAlibi,
+    "sandwich": jrope.Sandwich,
+    "t5": jrope.T5,
+    "kerple_log": jrope.KerpleLog,
+    "kerple_power": jrope.KerplePower,
+    "fire": jrope.Fire,
+    "cope": jrope.Cope,
 }
 
 _lists: dict[Any, tuple] = {tuple[float, ...]: (list[float], ...), tuple[int, ...]: (list[int], ...)}

@@ -1,15 +1,15 @@
-"""A positional encoding as a value: three maps, each the identity unless the encoding acts there.
+"""A positional encoding as a value: maps, each the identity unless the encoding acts there.
 
-    positions  ->  embed(x)  ->  rotation(q, k)  ->  bias(scores)
+    positions  ->  embed(x)  ->  rotation(q, k)  ->  bias(scores), content_bias(scores)
 
-A model asks every encoding the same three questions and knows nothing else about it. `Encoding()` answers all of them with
+A model asks every encoding the same questions and knows nothing else about it. `Encoding()` answers all of them with
 "nothing", which makes it NoPE; `Chain` composes encodings. The encodings themselves stand by the map where they act, in
 `encoding_absolute`, `encoding_rotary` and `encoding_bias`.
 """
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -59,7 +59,7 @@ class Encoding:
         return None
 
     def init(self, key, *, features: int, num_heads: int, head_dim: int) -> Params:
-        """The trainable parameters, a pytree of arrays: the first argument of the three maps."""
+        """The trainable parameters, a pytree of arrays: the first argument of each map."""
         return {}
 
     def embed(self, params: Params, x, positions) -> jax.Array:
@@ -71,7 +71,15 @@ class Encoding:
         return lambda q, k: (q, k)
 
     def bias(self, params: Params, q_positions, k_positions, *, num_heads: int) -> jax.Array | None:
-        """What is added to the scores, float32 [..., N, T, S]; None for nothing."""
+        """What is added to the scores, float32 [..., N, T, S]; None for nothing. All layers share it."""
+        return None
+
+    def content_bias(self, params: Params, q, k, q_positions, k_positions, *, visible, scale) -> jax.Array | None:
+        """What is added to the scores and depends on content, float32 [..., N, T, S]; None for nothing.
+
+        Called in each layer with its rotated queries [..., T, N, H] and keys [..., S, N, H], whether a query sees a key
+        (visible, bool [..., T, S]), and the scale of the scores.
+        """
         return None
 
     def softmax_scale(self, head_dim: int) -> float:
@@ -87,6 +95,13 @@ class Encoding:
 
 
 _register(Encoding)
+
+
+def total(biases: Iterable[jax.Array | None]) -> jax.Array | None:
+    """The sum of those biases [..., N, T, S] that are not None, aligned at their last axes; None if there are none."""
+    acting = [bias for bias in biases if bias is not None]
+    rank = max((bias.ndim for bias in acting), default=0)
+    return reduce(add, (bias.reshape((1,) * (rank - bias.ndim) + bias.shape) for bias in acting)) if acting else None
 
 
 @dataclass(frozen=True)
@@ -131,9 +146,11 @@ class Chain(Encoding):
         return rotate
 
     def bias(self, params, q_positions, k_positions, *, num_heads):
-        biases = (e.bias(own, q_positions, k_positions, num_heads=num_heads) for e, own in self._parts(params))
-        acting = [bias for bias in biases if bias is not None]
-        return reduce(add, acting) if acting else None
+        return total(e.bias(own, q_positions, k_positions, num_heads=num_heads) for e, own in self._parts(params))
+
+    def content_bias(self, params, q, k, q_positions, k_positions, *, visible, scale):
+        shared = {"visible": visible, "scale": scale}
+        return total(e.content_bias(own, q, k, q_positions, k_positions, **shared) for e, own in self._parts(params))
 
     def softmax_scale(self, head_dim):
         return math.prod(e.softmax_scale(head_dim) * head_dim**0.5 for e in self.encodings) * head_dim**-0.5

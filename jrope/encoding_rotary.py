@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from jrope.axes import Axial, Sections
 from jrope.encoding import Encoding
 from jrope.rotary import LAYOUTS, Layout, Spectrum, apply_rotary, rotate, rotation_tables, spectrum
 from jrope.scaling import Scaling
+from jrope.xpos import reach, xpos_rotation
 
 
 @dataclass(frozen=True)
@@ -83,3 +86,35 @@ class Rotary(Encoding):
             apply_rotary(q, *q_tables, layout=self.layout),
             apply_rotary(k, *k_tables, layout=self.layout),
         )
+
+
+@dataclass(frozen=True)
+class XPos(Encoding):
+    """Rotary embedding whose scores decay with distance (`jrope.xpos`).
+
+    Attributes:
+      base: of the frequencies, as for `Rope`.
+      scale_base: over how many positions the score of pair i falls to zeta_i.
+      origin: the position where nothing is scaled. It cancels in the scores, but cached keys keep theirs: do not change it.
+      layout: which features form a pair, see `apply_rotary`.
+    """
+
+    base: float = 10_000.0
+    scale_base: float = 512.0
+    origin: int = 0
+    layout: Layout = "interleaved"
+
+    def __post_init__(self):
+        for name in ("base", "scale_base"):
+            if not (np.isfinite(getattr(self, name)) and getattr(self, name) > 0):
+                raise ValueError(f"XPos: {name} must be positive and finite, got {getattr(self, name)}")
+        if self.layout not in LAYOUTS:
+            raise ValueError(f"XPos: layout must be one of {LAYOUTS}, got {self.layout!r}")
+
+    @property
+    def limit(self):
+        return max(self.origin + reach(self.scale_base) + 1, 0) if self.origin <= reach(self.scale_base) else 0
+
+    def rotation(self, params, q_positions, k_positions, *, head_dim, length=None):
+        options = {"scale_base": self.scale_base, "origin": self.origin, "layout": self.layout}
+        return xpos_rotation(q_positions, k_positions, spectrum(head_dim, base=self.base), **options)

@@ -62,12 +62,12 @@ def cos_sin(positions, frequencies, turns=None, axes=None) -> tuple[jax.Array, j
     if turns is None or not jnp.issubdtype(jnp.result_type(positions), jnp.integer):
         angle = by_pair(jnp.asarray(positions, jnp.float32)) * jnp.asarray(frequencies, jnp.float32).reshape(lifted)
         return jnp.cos(angle), jnp.sin(angle)
-    high, low = (by_pair(word) for word in _split(positions))
+    high, low = (by_pair(word) for word in split(positions))
     turns_high, turns_low = (jnp.asarray(word).reshape(lifted) for word in turns)
     return _trigonometry(*_reduce(_multiply(high, low, turns_high, turns_low)))
 
 
-def _split(positions) -> tuple[jax.Array, jax.Array]:
+def split(positions) -> tuple[jax.Array, jax.Array]:
     """The two's complement 64-bit words of integer positions, uint32 (high, low)."""
     if not isinstance(positions, jax.Array):  # a NumPy int64 is split here, before JAX would truncate it
         wide = np.asarray(positions).astype(np.uint64)

@@ -180,6 +180,17 @@ def rotate(x, positions, spectrum: Spectrum, *, layout: Layout = "interleaved") 
     return apply_rotary(x, *rotation_tables(positions, spectrum), layout=layout)
 
 
+def rerotate(k, positions, old: Spectrum, new: Spectrum, *, layout: Layout = "interleaved") -> jax.Array:
+    """Cached keys that were rotated by the spectrum `old`, as if they had been rotated by `new`.
+
+    A rotation by the difference of the frequencies, and by the ratio of the amplitudes. A cache whose spectrum changes in
+    mid-sequence (dynamic NTK, LongRoPE past its original length) needs it for every key: without it, old keys and new queries
+    disagree about where everything is. Arguments as of `rotate`; the spectra must be concrete for exact angles.
+    """
+    between = Spectrum(new.frequencies - old.frequencies, new.amplitude / old.amplitude, new.axes)
+    return rotate(k, positions, between, layout=layout)
+
+
 def rope(x, positions, *, base: float = 10_000.0, layout: Layout = "interleaved") -> jax.Array:
     """RoPE in one call: `rotate` all features of x [..., T, N, H] by the plain spectrum of that base."""
     return rotate(x, positions, spectrum(x.shape[-1], base=base), layout=layout)

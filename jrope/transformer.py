@@ -1,18 +1,21 @@
 """A decoder-only transformer in Flax NNX that takes its positional encoding as a value.
 
-Pre-norm, without dropout or biases. It asks the encoding its three questions and never what kind it is. At its boundary it
-is functional: `abstract` gives the structure, `init` the parameters, `apply` the logits, for plain `jax.jit`, `jax.vmap` and
-`jax.grad`.
+Pre-norm, without dropout or biases. It asks the encoding its questions and never what kind it is. At its boundary it is
+functional: `abstract` gives the structure, `init` the parameters, `apply` the logits, `decode` those of a few more tokens, all
+for plain `jax.jit`, `jax.vmap` and `jax.grad`.
 """
 
 from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
 from jrope.attention import attention
-from jrope.encoding import Encoding
+from jrope.encoding import Encoding, total
+from jrope.phase import is_concrete
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class TransformerConfig:
       encoding: any `jrope.Encoding`; the bare `Encoding()` is NoPE.
       features, layers, heads: the width D, the number of blocks, and of heads N of D / N features each.
       mlp_factor: the hidden width of each block's ReLU network, in units of `features`.
-      causal: whether a position sees only those before it and itself.
+      causal: whether a token sees only those before it and itself.
     """
 
     vocabulary: int
@@ -47,6 +50,20 @@ class TransformerConfig:
         return self.features // self.heads
 
 
+class Cache(NamedTuple):
+    """Keys and values of the tokens so far, in columns of which the first `used` are filled.
+
+    Keys are kept as they were rotated. A spectrum that changes in mid-sequence therefore needs them turned on, by
+    `jrope.rerotate`.
+    """
+
+    keys: jax.Array  # [layers, B, S, N, H]
+    values: jax.Array  # [layers, B, S, N, H]
+    positions: jax.Array  # [B, S], or [A, B, S] for ids of several axes
+    real: jax.Array  # [B, S]: filled, and not padding
+    used: jax.Array  # scalar
+
+
 class Block(nnx.Module):
     """Attention and a ReLU network, each on a normalised copy of the residual stream, which is kept as [B*T, D]: the weight
     gradients of a dense layer are then plain matrix products, without the transposes that a [B, T, D] input costs."""
@@ -60,13 +77,13 @@ class Block(nnx.Module):
         self.up = nnx.Linear(d, hidden, use_bias=False, rngs=rngs)
         self.down = nnx.Linear(hidden, d, use_bias=False, rngs=rngs)
 
-    def __call__(self, x, shape, rotation, bias, scale):
-        config = self.config
-        qkv = self.qkv(self.attention_norm(x)).reshape((*shape, 3, config.heads, config.head_dim))
+    def __call__(self, x, shape, rotation, attend, remember):
+        """x [B*T, D] after this block, and the keys and values that `remember` gave to attend to."""
+        qkv = self.qkv(self.attention_norm(x)).reshape((*shape, 3, self.config.heads, self.config.head_dim))
         q, k = rotation(qkv[..., 0, :, :], qkv[..., 1, :, :])
-        mixed = attention(q, k, qkv[..., 2, :, :], bias=bias, causal=config.causal, scale=scale)
-        x = x + self.out(mixed.reshape(x.shape))
-        return x + self.down(jax.nn.relu(self.up(self.mlp_norm(x))))
+        k, v = remember(k, qkv[..., 2, :, :])
+        x = x + self.out(attend(q, k, v).reshape(x.shape))
+        return x + self.down(jax.nn.relu(self.up(self.mlp_norm(x)))), (k, v)
 
 
 class Transformer(nnx.Module):
@@ -85,26 +102,80 @@ class Transformer(nnx.Module):
         )
         self.encoding = nnx.data(jax.tree.map(nnx.Param, encoding))
 
-    def __call__(self, tokens, positions, *, encoding: Encoding | None = None) -> jax.Array:
+    def __call__(self, tokens, positions, *, encoding: Encoding | None = None, real=None) -> jax.Array:
         """Logits of the next token.
 
         Args:
           tokens: [B, T], integers.
-          positions: [T], or [B, T] for position ids of their own in each row.
+          positions: [T], or [B, T] for position ids of their own in each row ([A, B, T] for ids of several axes).
           encoding: used in place of the config's, with the parameters that were trained for that one: how a model trained
             with one RoPE is run with another scaling. Its `arrays` may be traced.
+          real: [B, T], false for padding, which no token sees; None where there is none.
         """
+        encoding = self.config.encoding if encoding is None else encoding
+        length = jnp.max(positions) + 1 if positions.size else 0
+        visible = self._sees(jnp.arange(tokens.shape[1]), tokens.shape[1])
+        visible = visible if real is None else visible & real[:, None, :]
+        logits, _ = self._forward(tokens, positions, positions, encoding, length, visible, lambda _, k, v: (k, v))
+        return logits
+
+    def decode(self, tokens, positions, cache: Cache, *, encoding: Encoding | None = None, real=None):
+        """Logits of the next token, from these tokens [B, T] and those in the cache; and the cache with these added.
+
+        Args: as of a full pass. `encoding` is by default the config's at the length of the whole cache: one spectrum for all
+        of a sequence, as a cache of rotated keys needs.
+
+        Raises:
+          ValueError: if the cache is known to have too little room; inside jit the logits are then NaN.
+        """
+        capacity, (batch, count), start = cache.real.shape[1], tokens.shape, cache.used
+        if is_concrete(start) and start + count > capacity:
+            raise ValueError(f"decode: {count} more tokens do not fit in a cache of {capacity} columns, {start} of them used")
+        encoding = self.config.encoding.at(head_dim=self.config.head_dim, length=capacity) if encoding is None else encoding
+        positions = jnp.broadcast_to(positions, (*positions.shape[:-2], batch, count))
+        real = jnp.ones((batch, count), bool) if real is None else real
+
+        def put(column, new, axis):
+            return jax.lax.dynamic_update_slice_in_dim(column, new.astype(column.dtype), start, axis)
+
+        all_positions, all_real = put(cache.positions, positions, -1), put(cache.real, real, 1)
+        visible = self._sees(start + jnp.arange(count), capacity) & all_real[:, None, :]
+        logits, kept = self._forward(
+            tokens,
+            positions,
+            all_positions,
+            encoding,
+            capacity,
+            visible,
+            lambda layer, k, v: (put(cache.keys[layer], k, 1), put(cache.values[layer], v, 1)),
+        )
+        keys, values = (jnp.stack(columns) for columns in zip(*kept, strict=True))
+        logits = jnp.where(start + count <= capacity, logits, jnp.nan)
+        return logits, Cache(keys, values, all_positions, all_real, start + count)
+
+    def _sees(self, columns, count) -> jax.Array:
+        """Whether the tokens of these columns [T] see each of `count` columns: bool [1, T, S]."""
+        seen = jnp.arange(count)[None, :] <= columns[:, None] if self.config.causal else jnp.ones((columns.size, count), bool)
+        return seen[None]
+
+    def _forward(self, tokens, positions, k_positions, encoding, length, visible, remember):
+        """Logits, and each layer's keys and values, which `remember` makes from the layer's new ones."""
         config = self.config
-        encoding = config.encoding if encoding is None else encoding
         own = jax.tree.map(lambda p: p[...], self.encoding, is_leaf=lambda p: isinstance(p, nnx.Param))
         x = encoding.embed(own, self.embedding(tokens), positions).reshape((-1, config.features))
-        length = jnp.max(positions) + 1 if positions.size else 0
         rotation = encoding.rotation(own, positions, positions, head_dim=config.head_dim, length=length)
-        bias = encoding.bias(own, positions, positions, num_heads=config.heads)
+        bias = encoding.bias(own, positions, k_positions, num_heads=config.heads)
         scale = encoding.softmax_scale(config.head_dim)
-        for block in self.blocks:
-            x = block(x, tokens.shape, rotation, bias, scale)
-        return self.head(self.norm(x)).reshape((*tokens.shape, config.vocabulary))
+
+        def attend(q, k, v):
+            content = encoding.content_bias(own, q, k, positions, k_positions, visible=visible, scale=scale)
+            return attention(q, k, v, bias=total([bias, content]), visible=visible, scale=scale)
+
+        kept = []
+        for layer, block in enumerate(self.blocks):
+            x, columns = block(x, tokens.shape, rotation, attend, partial(remember, layer))
+            kept.append(columns)
+        return self.head(self.norm(x)).reshape((*tokens.shape, config.vocabulary)), kept
 
 
 def abstract(config: TransformerConfig) -> nnx.GraphDef:
@@ -117,6 +188,18 @@ def init(config: TransformerConfig, key) -> nnx.State:
     return nnx.split(Transformer(config, rngs=nnx.Rngs(key)))[1]
 
 
-def apply(graphdef: nnx.GraphDef, params: nnx.State, tokens, positions, *, encoding: Encoding | None = None) -> jax.Array:
+def apply(graphdef: nnx.GraphDef, params: nnx.State, tokens, positions, **options) -> jax.Array:
     """Logits [B, T, vocabulary] of `Transformer.__call__`, as a pure function of the parameters."""
-    return nnx.merge(graphdef, params)(tokens, positions, encoding=encoding)
+    return nnx.merge(graphdef, params)(tokens, positions, **options)
+
+
+def empty_cache(config: TransformerConfig, batch: int, capacity: int, *, axes: int | None = None) -> Cache:
+    """A cache with room for `capacity` tokens in each row; `axes` is A where position ids have several axes."""
+    columns = jnp.zeros((config.layers, batch, capacity, config.heads, config.head_dim))
+    positions = jnp.zeros((batch, capacity) if axes is None else (axes, batch, capacity), jnp.int32)
+    return Cache(columns, columns, positions, jnp.zeros((batch, capacity), bool), jnp.int32(0))
+
+
+def decode(graphdef: nnx.GraphDef, params: nnx.State, tokens, positions, cache: Cache, **options) -> tuple[jax.Array, Cache]:
+    """`Transformer.decode` as a pure function: a prompt into an empty cache (prefill), or a token at a time."""
+    return nnx.merge(graphdef, params).decode(tokens, positions, cache, **options)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jrope
-from experiments.config import SCALINGS, Experiment
+from experiments.config import ENCODINGS, SCALINGS, Experiment
 from experiments.load import ConfigError, load, validate
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.toml"))
@@ -218,10 +218,10 @@ def test_any_value_anywhere_is_accepted_or_refused_in_words(path, value):
 
 def test_match_means_evaluated_over_trained_context():
     experiment = load(QUICK)
-    for multiple, factor in ((1, 1.0), (2, 50 / 26), (8, 194 / 26)):
+    for multiple, factor in ((1, 1.0), (2, 34 / 18), (8, 130 / 18)):
         assert experiment.encoding("pi", multiple) == jrope.Rope(scaling=jrope.Linear(factor))
-    assert experiment.encoding("yarn", 1).scaling.original_length == 26
-    assert experiment.encoding("learned", 8) == jrope.Learned(max_length=26)
+    assert experiment.encoding("yarn", 1).scaling.original_length == 18
+    assert experiment.encoding("learned", 8) == jrope.Learned(max_length=18)
 
 
 def test_every_scaling_can_be_named_in_a_config():
@@ -239,3 +239,21 @@ def test_lists_of_a_config_are_tuples_of_a_value():
     data["encodings"]["x"]["axes"] = {"type": "axail"}
     with pytest.raises(ConfigError, match=r"encodings.x.axes.type: unknown axes 'axail', did you mean 'axial'"):
         validate(data)
+
+
+@pytest.mark.parametrize("name", [name for name in ENCODINGS if name != "learned"])
+def test_every_encoding_can_be_named_in_a_config(name):
+    data = tomllib.loads(GOOD)
+    data["encodings"][name] = {"type": name}
+    assert validate(data).encoding(name, 1) == ENCODINGS[name]()
+
+
+def test_fields_of_encodings_are_checked():
+    data = tomllib.loads(GOOD)
+    given = {"t5": {"type": "t5", "buckets": 8, "max_distance": 30}, "hard": {"type": "hard_alibi", "windowed_heads": 1}}
+    data["encodings"] |= given
+    assert validate(data).encoding("t5", 2) == jrope.T5(buckets=8, max_distance=30)
+    assert told("encodings.x={type='t5', buckets=8, max_distance=4}")[0].startswith("encodings.x: T5: max_distance must be")
+    assert told("encodings.x={type='xpos', scale_base=0.1}") == [
+        "encodings.x: should have a value for all 18 tokens of the trained context, but ends after 6"
+    ]

@@ -8,10 +8,27 @@ import numpy as np
 import pytest
 
 import jrope
-from jrope import Alibi, Chain, Encoding, Learned, Rope, Rotary, Sinusoidal
+from jrope import (
+    T5,
+    Alibi,
+    Chain,
+    Cope,
+    Encoding,
+    Fire,
+    HardAlibi,
+    KerpleLog,
+    KerplePower,
+    Learned,
+    Rope,
+    Rotary,
+    Sandwich,
+    Sinusoidal,
+    XPos,
+)
 
 SIZES = {"features": 8, "num_heads": 2, "head_dim": 4}
 POSITIONS = jnp.array([0, 1, 5])
+VISIBLE = jnp.tri(3, dtype=bool)[None]
 ALL = [
     Encoding(),
     Sinusoidal(),
@@ -21,17 +38,28 @@ ALL = [
     Rotary(jrope.spectrum(4)),
     Alibi(),
     Chain((Learned(max_length=8), Rope(), Alibi())),
+    XPos(),
+    HardAlibi(windowed_heads=1),
+    Sandwich(),
+    T5(buckets=6, max_distance=4),
+    KerpleLog(),
+    KerplePower(),
+    Fire(threshold=4.0),
+    Cope(),
+    Chain((XPos(), Cope(), T5())),
 ]
 
 
 def maps(encoding, length=6, key=0):
-    """Everything an encoding does to one input: embeddings, query, key, bias, and the scale of the scores."""
+    """Everything an encoding does to one input: embeddings, query, key, biases, and the scale of the scores."""
     params = encoding.init(jax.random.key(key), **SIZES)
+    params = jax.tree.map(lambda p: p + 0.1 * jnp.cos(jnp.arange(1.0, p.size + 1)).reshape(p.shape), params)  # none is zero
     x, q, k = (jax.random.normal(jax.random.key(i), (1, 3, *shape)) for i, shape in ((1, (8,)), (2, (2, 4)), (3, (2, 4))))
     bias = encoding.bias(params, POSITIONS, POSITIONS, num_heads=2)
     rotated = encoding.rotation(params, POSITIONS, POSITIONS, head_dim=4, length=length)(q, k)
-    bias = jnp.zeros((2, 3, 3)) if bias is None else bias
-    return [encoding.embed(params, x, POSITIONS), *rotated, bias, jnp.array(encoding.softmax_scale(4))]
+    content = encoding.content_bias(params, *rotated, POSITIONS, POSITIONS, visible=VISIBLE, scale=0.5)
+    biases = [jnp.zeros((2, 3, 3)) if b is None else b for b in (bias, content)]
+    return [encoding.embed(params, x, POSITIONS), *rotated, *biases, jnp.array(encoding.softmax_scale(4))]
 
 
 def same(a, b, **options):
@@ -52,9 +80,9 @@ def test_is_a_value(encoding):
 def test_nope_does_nothing_and_is_the_identity_of_chains():
     nothing = maps(Encoding())
     assert all(np.array_equal(a, b) for a, b in zip(nothing, maps(Chain(())), strict=True))
-    for encoding in ALL[1:-1]:
+    for encoding in ALL[1:]:
         assert not same(encoding, Encoding())
-    for encoding in (Sinusoidal(), Rope(), Alibi()):
+    for encoding in (Sinusoidal(), Rope(), Alibi(), XPos(), Sandwich(), HardAlibi()):
         assert same(Chain((encoding, Encoding())), encoding)
         assert same(Chain((Encoding(), encoding)), encoding)
 
@@ -97,6 +125,20 @@ OTHER = {  # another value for every field that any encoding or scaling has
     "sections": (5, 27),
     "interleaved": True,
     "spectrum": jrope.spectrum(4, base=50.0),
+    "mode": "clip",
+    "endpoint": True,
+    "scale_base": 100.0,
+    "origin": 90,
+    "window": 2,
+    "windowed_heads": 2,
+    "dim": 64,
+    "buckets": 4,
+    "max_distance": 8,
+    "bidirectional": True,
+    "hidden": 8,
+    "c": 1.0,
+    "threshold": 9.0,
+    "max_positions": 2,
 }
 SCALINGS = [
     jrope.Linear(2.0),
@@ -120,12 +162,13 @@ def fields(values):
     return [pytest.param(v, f.name, id=f"{type(v).__name__}.{f.name}") for v in values for f in dataclasses.fields(v)]
 
 
-@pytest.mark.parametrize(("encoding", "field"), fields([Sinusoidal(), Learned(max_length=8), Rope(), ALL[5], ALL[7]]))
+@pytest.mark.parametrize(("encoding", "field"), fields({type(encoding): encoding for encoding in ALL}.values()))
 def test_every_field_of_an_encoding_changes_what_it_does(encoding, field):
-    changed = dataclasses.replace(encoding, **{field: OTHER[field]})
-    if field == "max_length":
+    other = "concatenated" if (type(encoding), field) == (Sinusoidal, "layout") else OTHER[field]
+    changed = dataclasses.replace(encoding, **{field: other})
+    if field in ("max_length", "mode"):  # of a learned table, which differ beyond its end alone
         assert changed.limit != encoding.limit
-        assert changed.init(jax.random.key(0), **SIZES)["table"].shape == (9, 8)
+        assert changed.init(jax.random.key(0), **SIZES)["table"].shape == (changed.max_length, 8)
     else:
         assert not same(changed, encoding)
 
@@ -178,7 +221,7 @@ def test_softmax_scale_is_apart_from_the_amplitude():
 def test_partial_rotary_leaves_the_rest_of_a_head():
     encoding = Rope(rotary_fraction=0.5)
     assert encoding.spectrum(128).frequencies.shape == (32,)
-    _, q, *_ = maps(encoding)
+    q = maps(encoding)[1]
     np.testing.assert_array_equal(q[..., 2:], maps(Encoding())[1][..., 2:])
 
 
@@ -204,6 +247,19 @@ def test_an_encoding_of_the_users_own_needs_no_registration():
         (lambda: Rope(rotary_fraction=0.5).spectrum(6), "even.*got 3"),
         (lambda: Learned(max_length=0), "Learned: max_length.*got 0"),
         (lambda: Learned(max_length=4, scale=-1.0), "Learned: scale.*got -1.0"),
+        (lambda: Learned(max_length=4, mode="wrap"), "Learned: mode must be one of.*'wrap'"),
+        (lambda: Sinusoidal(base=-1.0), "Sinusoidal: base must be positive and finite, got -1.0"),
+        (lambda: Sinusoidal(layout="half"), "Sinusoidal: layout must be one of.*'half'"),
+        (lambda: XPos(scale_base=0.0), "XPos: scale_base must be positive and finite, got 0.0"),
+        (lambda: XPos(layout="neox"), "XPos: layout must be one of.*'neox'"),
+        (lambda: HardAlibi(window=0), "HardAlibi: window must be at least 1, got 0"),
+        (lambda: HardAlibi(windowed_heads=-1), "HardAlibi: windowed_heads must be at least 0, got -1"),
+        (lambda: maps(HardAlibi(windowed_heads=3)), "windowed_heads must be at most the number of heads, 2, got 3"),
+        (lambda: Sandwich(dim=7), "Sandwich: dim must be an even.*got 7"),
+        (lambda: T5(buckets=1), "T5: buckets must be at least 2, got 1"),
+        (lambda: T5(max_distance=16), "T5: max_distance must be above 16.*got 16"),
+        (lambda: Fire(hidden=0), "Fire: hidden must be at least 1, got 0"),
+        (lambda: Fire(threshold=0.0), "Fire: threshold must be positive and finite, got 0.0"),
     ],
 )
 def test_bad_fields_are_told(make, words):

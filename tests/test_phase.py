@@ -71,7 +71,7 @@ def test_golden_fixed_point(base):
 def test_phase_is_the_product_modulo_one_turn(frequency, position):
     """Against Python's big integers, bit for bit."""
     turns = phase.fixed_point(np.array([frequency]))
-    high, low = phase._split(np.array([position]))
+    high, low = phase.split(np.array([position]))
     got = phase._multiply(high[:, None], low[:, None], *turns[:, None])
     word = int(turns[0, 0]) * 2**32 + int(turns[1, 0])
     assert int(got[0, 0]) == (word * position % 2**64) >> 32

@@ -6,7 +6,23 @@ import numpy as np
 import pytest
 
 import jrope
-from jrope import Alibi, Chain, Encoding, Learned, Rope, Sinusoidal, transformer
+from jrope import (
+    T5,
+    Alibi,
+    Chain,
+    Cope,
+    Encoding,
+    Fire,
+    HardAlibi,
+    KerpleLog,
+    KerplePower,
+    Learned,
+    Rope,
+    Sandwich,
+    Sinusoidal,
+    XPos,
+    transformer,
+)
 from jrope.attention import attention
 from jrope.transformer import TransformerConfig
 
@@ -17,13 +33,24 @@ ENCODINGS = [
     Rope(),
     Alibi(),
     Chain((Learned(max_length=16), Rope(), Alibi())),
+    XPos(),
+    HardAlibi(window=2),  # a window of 1 without a causal mask sees no order
+    Sandwich(),
+    T5(),
+    KerpleLog(),
+    KerplePower(),
+    Fire(threshold=4.0),
+    Cope(),
 ]
+RELATIVE = [e for e in ENCODINGS if type(e) not in (Sinusoidal, Learned, Chain, XPos, Fire)]
 TOKENS = jax.random.randint(jax.random.key(1), (2, 8), 0, 11)
 
 
 def model(encoding, **options):
     config = TransformerConfig(vocabulary=11, encoding=encoding, features=16, heads=2, **options)
     params = jax.jit(lambda key: transformer.init(config, key))(jax.random.key(0))
+    if isinstance(encoding, Cope):  # whose table starts at zero, which does nothing
+        params["encoding"]["table"][...] = jax.random.normal(jax.random.key(2), params["encoding"]["table"].shape)
     graphdef = transformer.abstract(config)
     return params, lambda params, tokens, positions, **kw: transformer.apply(graphdef, params, tokens, positions, **kw)
 
@@ -48,7 +75,7 @@ def test_without_encoding_and_mask_attention_is_permutation_equivariant():
         assert jnp.abs(apply(params, TOKENS[:, order], jnp.arange(8)) - logits[:, order]).max() > 1e-3
 
 
-@pytest.mark.parametrize("encoding", [Encoding(), Rope(), Alibi()], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("encoding", RELATIVE, ids=lambda e: type(e).__name__)
 def test_relative_encodings_do_not_see_a_shift(encoding):
     params, apply = model(encoding)
     shifted = apply(params, TOKENS, jnp.arange(8) + 1_000_000)
@@ -65,6 +92,12 @@ def test_jit_batched_positions_and_a_given_encoding_change_nothing(encoding):
     np.testing.assert_allclose(
         apply(params, TOKENS, jnp.arange(8), encoding=encoding.at(head_dim=8, length=8)), want, atol=1e-5
     )
+
+
+def test_xpos_does_not_see_a_shift_within_its_reach():
+    params, apply = model(XPos())
+    shifted = apply(params, TOKENS, jnp.arange(8) + 20_000)
+    np.testing.assert_allclose(shifted, apply(params, TOKENS, jnp.arange(8)), atol=1e-4)
 
 
 def test_a_learned_encoding_has_no_value_past_its_table():
@@ -106,7 +139,7 @@ def test_attention_is_softmax_of_scores_and_bias():
     scores = np.where(np.tril(np.ones((5, 5), bool)), scores, -np.inf)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     want = np.einsum("bnts,bsnh->btnh", weights / weights.sum(-1, keepdims=True), v)
-    np.testing.assert_allclose(attention(q, k, v, bias=bias), want, atol=1e-5)
+    np.testing.assert_allclose(attention(q, k, v, bias=bias, visible=jnp.tri(5, dtype=bool)), want, atol=1e-5)
 
 
 @pytest.mark.parametrize(("field", "value"), [("layers", 0), ("heads", 3), ("vocabulary", 0)])

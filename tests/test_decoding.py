@@ -1,0 +1,136 @@
+"""A cache gives the logits of one full pass, for every encoding: from any split, with padding, at any offset."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jrope
+from jrope import transformer
+from jrope.transformer import TransformerConfig
+
+CAPACITY = 12
+ENCODINGS = [
+    jrope.Encoding(),
+    jrope.Sinusoidal(),
+    jrope.Learned(max_length=CAPACITY, scale=1.0),
+    jrope.Rope(),
+    jrope.Rope(rotary_fraction=0.5, layout="half", softmax_multiplier=1.5),
+    jrope.Rope(scaling=jrope.Yarn(4.0, 4)),
+    jrope.Rope(scaling=jrope.DynamicNTK(2.0, 4)),
+    jrope.Rope(scaling=jrope.LongRope((1.0,) * 4, (1.0, 2.0, 3.0, 4.0), 8, factor=2.0)),
+    jrope.Rope(axes=jrope.Sections((1, 1, 2))),
+    jrope.XPos(),
+    jrope.Alibi(),
+    jrope.HardAlibi(window=2, windowed_heads=1),
+    jrope.T5(buckets=8, max_distance=16),
+    jrope.KerpleLog(),
+    jrope.KerplePower(),
+    jrope.Fire(),
+    jrope.Sandwich(),
+    jrope.Cope(max_positions=6),
+    jrope.Chain((jrope.Learned(max_length=CAPACITY, scale=1.0), jrope.Rope(), jrope.Alibi(), jrope.Cope(max_positions=6))),
+]
+TOKENS = jax.random.randint(jax.random.key(1), (2, 10), 0, 11)
+each = pytest.mark.parametrize("encoding", ENCODINGS, ids=repr)
+
+
+def model(encoding):
+    """A model whose parameters are all away from zero, its full pass at a fixed spectrum, and its decoding."""
+    config = TransformerConfig(vocabulary=11, encoding=encoding, features=16, heads=2)
+    params = jax.jit(lambda key: transformer.init(config, key))(jax.random.key(0))
+    params = jax.tree.map(lambda p: p + 0.3 * jnp.cos(jnp.arange(1.0, p.size + 1)).reshape(p.shape), params)
+    graphdef, fixed = transformer.abstract(config), encoding.at(head_dim=8, length=CAPACITY)
+    full = jax.jit(
+        lambda tokens, positions, real: transformer.apply(graphdef, params, tokens, positions, encoding=fixed, real=real)
+    )
+    step = jax.jit(
+        lambda tokens, positions, cache, real: transformer.decode(graphdef, params, tokens, positions, cache, real=real)
+    )
+    return full, step, transformer.empty_cache(config, 2, CAPACITY)
+
+
+@each
+def test_prefill_and_single_tokens_equal_the_full_pass(encoding):
+    """Left padding of its own in each row; the offset is traced, so every step runs the same program."""
+    full, step, cache = model(encoding)
+    real = jnp.array([[False] * 2 + [True] * 8, [True] * 10])
+    positions = jrope.from_mask(real)
+    want = full(TOKENS, positions, real)
+    logits, cache = step(TOKENS[:, :4], positions[:, :4], cache, real[:, :4])
+    got = [logits]
+    for t in range(4, 10):
+        logits, cache = step(TOKENS[:, t : t + 1], positions[:, t : t + 1], cache, real[:, t : t + 1])
+        got.append(logits)
+    assert step._cache_size() == 2  # prefill, and one for all steps
+    got = jnp.concatenate(got, axis=1)
+    np.testing.assert_allclose(got[0, 2:], want[0, 2:], atol=1e-5)
+    np.testing.assert_allclose(got[1], want[1], atol=1e-5)
+
+
+@each
+def test_padding_changes_nothing(encoding):
+    full, _, _ = model(encoding)
+    real = jnp.array([[False] * 3 + [True] * 7] * 2)
+    padded = full(TOKENS, jrope.from_mask(real), real)
+    alone = full(TOKENS[:, 3:], jnp.tile(jnp.arange(7), (2, 1)), jnp.ones((2, 7), bool))
+    np.testing.assert_allclose(padded[:, 3:], alone, atol=1e-5)
+
+
+def test_a_full_cache_is_an_error_outside_jit_and_nan_inside():
+    """dynamic_update_slice would shift the write and go on."""
+    config = TransformerConfig(vocabulary=11, features=16)
+    params, graphdef = transformer.init(config, jax.random.key(0)), transformer.abstract(config)
+    cache = transformer.empty_cache(config, 2, 4)
+    with pytest.raises(ValueError, match="6 more tokens do not fit in a cache of 4 columns, 0 of them used"):
+        transformer.decode(graphdef, params, TOKENS[:, :6], jnp.arange(6), cache)
+    logits, cache = jax.jit(lambda c: transformer.decode(graphdef, params, TOKENS[:, :3], jnp.arange(3), c))(cache)
+    assert jnp.isfinite(logits).all()
+    logits, _ = jax.jit(lambda c: transformer.decode(graphdef, params, TOKENS[:, :3], jnp.arange(3), c))(cache)
+    assert jnp.isnan(logits).all()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (jrope.DynamicNTK(2.0, 4)(jrope.spectrum(16), length=4), jrope.DynamicNTK(2.0, 4)(jrope.spectrum(16), length=64)),
+        (
+            jrope.LongRope((1.0,) * 8, (4.0,) * 8, 32, factor=4.0)(jrope.spectrum(16), length=32),
+            jrope.LongRope((1.0,) * 8, (4.0,) * 8, 32, factor=4.0)(jrope.spectrum(16), length=33),
+        ),
+        (jrope.spectrum(16), jrope.Yarn(8.0, 64)(jrope.spectrum(16))),
+    ],
+    ids=["dynamic NTK", "LongRoPE past its original length", "YaRN's amplitude"],
+)
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_cached_keys_are_turned_when_the_spectrum_changes(old, new, layout):
+    """transformers#25104, #25306, PR#46624: the cached keys keep the old base, and scores are of no distance at all."""
+    q, k = jax.random.normal(jax.random.key(0), (2, 1, 5, 2, 16))
+    positions = np.array([0, 3, 31, 1000, 10**9])
+    cached = jrope.rotate(k, positions, old, layout=layout)
+
+    def scores(keys):
+        turned = jrope.rotate(q, positions, new, layout=layout)
+        return jnp.einsum("btnh,bsnh->bnts", turned, keys, precision="highest")
+
+    want = scores(jrope.rotate(k, positions, new, layout=layout))
+    np.testing.assert_allclose(scores(jrope.rerotate(cached, positions, old, new, layout=layout)), want, atol=2e-5)
+    assert jnp.abs(scores(cached) - want).max() > 0.5  # the naive way
+
+
+def test_a_cache_through_a_change_of_spectrum_equals_the_full_pass():
+    """The whole model: after the first layer keys depend on the old spectrum through attention, which no rotation mends; with
+    one layer the turned cache is exact."""
+    scaling = jrope.DynamicNTK(2.0, 4)
+    config = TransformerConfig(vocabulary=11, encoding=jrope.Rope(scaling=scaling), features=16, heads=2, layers=1)
+    params, graphdef = transformer.init(config, jax.random.key(0)), transformer.abstract(config)
+    short, long = (config.encoding.at(head_dim=8, length=length) for length in (4, 10))
+    positions = jnp.arange(10)
+    want = transformer.apply(graphdef, params, TOKENS, positions, encoding=long)
+    cache = transformer.empty_cache(config, 2, CAPACITY)
+    _, cache = transformer.decode(graphdef, params, TOKENS[:, :4], positions[:4], cache, encoding=short)
+    naive, _ = transformer.decode(graphdef, params, TOKENS[:, 4:], positions[4:], cache, encoding=long)
+    turned = jax.vmap(lambda k: jrope.rerotate(k, cache.positions, short.spectrum, long.spectrum))(cache.keys)
+    right, _ = transformer.decode(graphdef, params, TOKENS[:, 4:], positions[4:], cache._replace(keys=turned), encoding=long)
+    np.testing.assert_allclose(right, want[:, 4:], atol=1e-5)
+    assert jnp.abs(naive - want[:, 4:]).max() > 1e-2
