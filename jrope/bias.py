@@ -97,7 +97,8 @@ def sandwich(q_positions, k_positions, *, num_heads: int, dim: int = 128, base: 
         return total + phase.cos_sin(distances, frequency[None], turns[:, None])[0][..., 0], None
 
     bands = (jnp.asarray(frequencies, jnp.float32), jnp.asarray(phase.fixed_point(frequencies).T))
-    total, _ = jax.lax.scan(add_one, jnp.zeros(distances.shape, jnp.float32), bands)
+    nothing = 0.0 * distances.astype(jnp.float32)  # zeros that vary over a mesh as the distances do, for shard_map
+    total, _ = jax.lax.scan(add_one, nothing, bands)
     total, compression = heads_of(total - dim / 2, 8 * np.arange(1, num_heads + 1) / num_heads)
     return total / compression
 

@@ -45,7 +45,8 @@ def xpos_scale(positions, pairs: int, *, scale_base: float = 512.0, origin: int 
         raise ValueError(f"xpos: scale_base must be positive and finite, got {scale_base}")
     furthest = reach(scale_base)
     if phase.is_concrete(positions) and np.size(positions):
-        low, high = np.min(positions), np.max(positions)
+        ids = np.asarray(positions)  # on the host, also where a surrounding function is being traced
+        low, high = ids.min(), ids.max()
         if int(low) < origin - furthest or int(high) > origin + furthest:
             raise ValueError(
                 f"xpos: positions must be within {furthest} of the origin, {origin}, where float32 ends, got {low}..{high}"

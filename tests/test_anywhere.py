@@ -11,6 +11,8 @@ from flax import nnx
 from jax.sharding import Mesh, PartitionSpec
 
 import jrope
+from jrope.attention import attention
+from jrope.encoding import total
 
 ENCODINGS = [
     jrope.Encoding(),
@@ -18,7 +20,13 @@ ENCODINGS = [
     jrope.Learned(max_length=16, scale=1.0),
     jrope.Rope(),
     jrope.Rope(scaling=jrope.Yarn(4.0, 8), layout="half"),
-    jrope.Alibi(),
+    jrope.XPos(),
+    jrope.HardAlibi(window=2, windowed_heads=1),
+    jrope.T5(buckets=8, max_distance=16),
+    jrope.KerpleLog(),
+    jrope.Fire(),
+    jrope.Sandwich(dim=8),
+    jrope.Cope(max_positions=6),
     jrope.Chain((jrope.Learned(max_length=16, scale=1.0), jrope.Rope(), jrope.Alibi())),
 ]
 SIZES = {"features": 16, "num_heads": 2, "head_dim": 8}
@@ -31,9 +39,10 @@ def attend(encoding, params, x, positions):
     x = encoding.embed(params, x, positions)
     q = k = v = x.reshape((*x.shape[:-1], 2, 8))
     q, k = encoding.rotation(params, positions, positions, head_dim=8, length=8)(q, k)
+    visible, scale = jnp.tri(positions.shape[-1], dtype=bool), encoding.softmax_scale(8)
     bias = encoding.bias(params, positions, positions, num_heads=2)
-    bias = None if bias is None else bias.reshape((1,) * (4 - bias.ndim) + bias.shape).astype(x.dtype)
-    return jax.nn.dot_product_attention(q, k, v, bias=bias, is_causal=True).reshape(x.shape)
+    content = encoding.content_bias(params, q, k, positions, positions, visible=visible, scale=scale)
+    return attention(q, k, v, bias=total([bias, content]), visible=visible, scale=scale).reshape(x.shape)
 
 
 def bare(encoding, x=X, positions=POSITIONS):
