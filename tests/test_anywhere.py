@@ -30,7 +30,7 @@ ENCODINGS = [
     jrope.Chain((jrope.Learned(max_length=16, scale=1.0), jrope.Rope(), jrope.Alibi())),
 ]
 SIZES = {"features": 16, "num_heads": 2, "head_dim": 8}
-X, POSITIONS = jax.random.normal(jax.random.key(0), (3, 5, 16)), jnp.array([0, 1, 2, 4, 7])
+X, POSITIONS = jax.random.normal(jax.random.key(0), (4, 5, 16)), jnp.array([0, 1, 2, 4, 7])
 each = pytest.mark.parametrize("encoding", ENCODINGS, ids=repr)
 
 
@@ -112,7 +112,7 @@ def test_haiku(encoding):
 def test_jit_vmap_scan_and_remat(encoding):
     params, want = bare(encoding)
     np.testing.assert_allclose(jax.jit(attend, static_argnums=0)(encoding, params, X, POSITIONS), want, atol=1e-5)
-    rows = jax.vmap(lambda x, positions: attend(encoding, params, x[None], positions)[0])(X, jnp.tile(POSITIONS, (3, 1)))
+    rows = jax.vmap(lambda x, positions: attend(encoding, params, x[None], positions)[0])(X, jnp.tile(POSITIONS, (4, 1)))
     np.testing.assert_allclose(rows, want, atol=1e-5)
     _, scanned = jax.lax.scan(lambda _, x: (None, attend(encoding, params, x[None], POSITIONS)[0]), None, X)
     np.testing.assert_allclose(scanned, want, atol=1e-5)
@@ -146,9 +146,9 @@ def test_x64_mode(encoding):
 def test_shard_map(encoding):
     """Each shard is given its own position ids; nothing is counted from where an array starts."""
     params, want = bare(encoding)
-    mesh = Mesh(np.array(jax.devices()[:1]), ("data",))
+    mesh = Mesh(np.array(jax.devices()), ("data",))
     spec = PartitionSpec("data")
-    ids = jnp.tile(POSITIONS, (3, 1))
+    ids = jnp.tile(POSITIONS, (4, 1))
     sharded = jax.shard_map(lambda x, ids: attend(encoding, params, x, ids), mesh=mesh, in_specs=(spec, spec), out_specs=spec)
     np.testing.assert_allclose(jax.jit(sharded)(X, ids), want, atol=1e-5)
 

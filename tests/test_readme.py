@@ -19,7 +19,7 @@ def blocks(language):
 
 def test_python_blocks_run_in_order():
     namespace = {}
-    assert len(blocks("python")) == 3
+    assert len(blocks("python")) == 4
     for block in blocks("python"):
         exec(compile(block, "README.md", "exec"), namespace)
 
