@@ -4,7 +4,7 @@ import threading
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +13,7 @@ from experiments import store
 from experiments.config import Experiment
 from experiments.evaluate import evaluate
 from experiments.progress import Display
+from experiments.results import Result, TaskFacts
 from experiments.train import Trainer, advance, start
 
 
@@ -20,7 +21,7 @@ class Stopped(Exception):
     """The run was asked to stop."""
 
 
-def run(experiment: Experiment, directory: Path, display: Display, command: str, stop: threading.Event) -> dict[str, Any]:
+def run(experiment: Experiment, directory: Path, display: Display, command: str, stop: threading.Event) -> Result:
     """The whole run; returns what `result.json` holds.
 
     Encodings share nothing but the cores, so they run in threads: XLA keeps models as small as these on about one core each.
@@ -45,7 +46,7 @@ def run(experiment: Experiment, directory: Path, display: Display, command: str,
     order = list(experiment.encodings)
     rows = [row for job in jobs for row in job.result()]
     rows.sort(key=lambda row: (order.index(row["encoding"]), row["multiple"]))
-    result = {**manifest, "ended": store.now(), "task": _task(experiment), "rows": rows}
+    result = cast(Result, {**manifest, "ended": store.now(), "task": _task(experiment), "rows": rows})
     store.write(directory / "result.json", result)
     return result
 
@@ -134,8 +135,7 @@ def _fitted(trainer: Trainer, row: dict) -> bool:
     return row["loss"] is not None and trainer.task.fitted(row["exact_match"], row["loss"])
 
 
-def _task(experiment: Experiment) -> dict[str, Any]:
-    """What a reader of the scores must know about the task."""
+def _task(experiment: Experiment) -> TaskFacts:
     task = experiment.task_value()
     return {
         "type": experiment.task.type,

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import platform
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -65,7 +66,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def write(path: Path, value: dict[str, Any]):
+def write(path: Path, value: Mapping[str, Any]):
     """Writes JSON whole or not at all."""
     temporary = path.with_suffix(".tmp")
     try:

@@ -86,7 +86,7 @@ class Encoding:
         """What multiplies `q k^T` before the softmax: `head_dim^-0.5`, unless the encoding has a temperature there."""
         return head_dim**-0.5
 
-    def at(self, *, head_dim: int, length: int) -> "Encoding":
+    def at(self, *, head_dim: int, length: int | None = None) -> "Encoding":
         """This encoding for one head size and sequence length, with what it can make beforehand as `arrays`.
 
         All RoPE scalings become values of one type and shape, so that they share one compiled program.
@@ -155,5 +155,5 @@ class Chain(Encoding):
     def softmax_scale(self, head_dim):
         return math.prod(e.softmax_scale(head_dim) * head_dim**0.5 for e in self.encodings) * head_dim**-0.5
 
-    def at(self, *, head_dim, length):
+    def at(self, *, head_dim, length=None):
         return Chain(tuple(e.at(head_dim=head_dim, length=length) for e in self.encodings))

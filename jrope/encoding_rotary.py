@@ -53,7 +53,7 @@ class Rope(Encoding):
     def softmax_scale(self, head_dim):
         return head_dim**-0.5 * self.softmax_multiplier
 
-    def at(self, *, head_dim, length):
+    def at(self, *, head_dim, length=None):
         return Rotary(self.spectrum(head_dim, length), self.layout, self.softmax_multiplier)
 
     def rotation(self, params, q_positions, k_positions, *, head_dim, length=None):

@@ -60,7 +60,7 @@ class Spectrum:
                 raise ValueError(f"Spectrum: axes must be {pairs} axis numbers from 0, one for each pair, got {self.axes}")
         object.__setattr__(self, "turns", phase.fixed_point(self.frequencies) if concrete else None)
 
-    def scaled(self, frequencies, amplitude=1.0) -> "Spectrum":
+    def scaled(self, frequencies, amplitude: Any = 1.0) -> "Spectrum":
         """This spectrum at other frequencies [P] and with `amplitude` times its own; pairs keep their axes."""
         return Spectrum(frequencies, self.amplitude * amplitude, self.axes)
 
