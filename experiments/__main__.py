@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 CONFIGS = Path(__file__).parent.parent / "configs"
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT, DIVERGED, DISK, INTERRUPTED = 2, 3, 4, 130
 
 app = typer.Typer(
     help="Train small transformers over positional encodings and seeds, and plot how each extrapolates in length.",
@@ -31,31 +31,63 @@ def run(
     config: Config,
     overrides: Overrides = None,
     directory: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Where to write; by default a new folder in runs/.")
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="A new folder, or a run to go on with; by default a new one in runs/."),
     ] = None,
 ):
     """Train, evaluate, draw and report one experiment. The last line printed is the report's path."""
+    stop = _stop_event()
+    experiment = _load(config, overrides)
+    directory = directory or Path("runs") / f"{config.stem}-{datetime.now():%Y%m%d-%H%M%S}"
+    command = shlex.join(["python", "-m", "experiments", "run", str(config), *(overrides or [])])
+    _run(experiment, directory, command, stop)
+
+
+@app.command()
+def resume(directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory of a run that was stopped.")]):
+    """Go on with a run from its last checkpoints, with the config that it began with."""
+    stop = _stop_event()
+    from experiments.load import ConfigError, validate
+    from experiments.store import StoreError, config_of
+
+    try:
+        config, command = config_of(directory)
+        experiment = validate(config)
+    except (ConfigError, StoreError) as error:
+        _fail(str(error), BAD_INPUT)
+    _run(experiment, directory, command, stop)
+
+
+def _stop_event():
     from experiments.signals import stop_event
 
-    stop = stop_event(INTERRUPTED)
-    experiment = _load(config, overrides)
-    from experiments import compilation, progress, report, tables
+    return stop_event(INTERRUPTED)
+
+
+def _run(experiment, directory: Path, command: str, stop):
+    from experiments import compilation, progress, report, results, tables
     from experiments import run as runs
+    from experiments.files import DiskError
     from experiments.store import StoreError
 
     compilation.use_cache()
-    directory = directory or Path("runs") / f"{config.stem}-{datetime.now():%Y%m%d-%H%M%S}"
-    command = shlex.join(["python", "-m", "experiments", "run", str(config), *(overrides or [])])
     try:
-        with progress.display(out) as display:
-            result = runs.run(experiment, directory, display, command, stop)
-        tables.show(result, out)
+        result = runs.run(experiment, directory, lambda: progress.display(out), command, stop, _warn)
         path = report.write(result, directory)
     except StoreError as error:
         _fail(str(error), BAD_INPUT)
+    except DiskError as error:
+        _fail(f"{error}. What was saved before is whole; go on with: python -m experiments resume {directory}", DISK)
     except runs.Stopped:
-        _fail(f"Stopped before the end. What was measured until then is in {directory}.", INTERRUPTED)
+        _fail(f"Stopped, and saved. Go on with: python -m experiments resume {directory}", INTERRUPTED)
+    tables.show(result, out)
     print(path)
+    if results.diverged(result):
+        raise typer.Exit(DIVERGED)
+
+
+def _warn(message: str):
+    err.print(message, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -87,12 +119,15 @@ def report(directory: Annotated[Path, typer.Argument(metavar="DIR", help="The di
     """Draw the figures and the report of a run again, from its stored results."""
     from experiments import report as reports
     from experiments import store, tables
+    from experiments.files import DiskError
 
     try:
         result = store.read(directory)
         path = reports.write(result, directory)
     except store.StoreError as error:
         _fail(str(error), BAD_INPUT)
+    except DiskError as error:
+        _fail(str(error), DISK)
     tables.show(result, out)
     print(path)
 
@@ -107,7 +142,7 @@ def _load(config: Path, overrides: list[str] | None):
 
 
 def _fail(message: str, status: int) -> NoReturn:
-    err.print(message, markup=False, highlight=False, soft_wrap=True)
+    _warn(message)
     raise typer.Exit(status)
 
 

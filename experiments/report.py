@@ -8,8 +8,8 @@ import vl_convert
 from markupsafe import Markup
 
 from experiments import figures, results
+from experiments.files import telling
 from experiments.results import Result
-from experiments.store import StoreError
 
 _DRAW = """
 const spec = JSON.parse(document.getElementById("chart").textContent);
@@ -21,14 +21,12 @@ def write(result: Result, directory: Path) -> Path:
     """Draws the figure and writes report.html beside it; returns the report's path.
 
     Raises:
-      StoreError: if one of the files cannot be written.
+      DiskError: if one of the files cannot be written.
     """
     path = directory / "report.html"
-    try:
+    with telling(path):
         figures.save(result, directory)
         path.write_text(render(result), encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"{error.filename or directory}: {error.strerror or error}") from None
     return path
 
 

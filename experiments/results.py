@@ -23,6 +23,7 @@ class Row(TypedDict):
     loss: float | None
     fitted: bool  # whether the model that the encoding runs on has learned the task at the trained length
     limit: NotRequired[int]  # positions that the encoding has a value for, where this length goes past them
+    diverged: NotRequired[int]  # the step at whose report training was found to have diverged
 
 
 class TaskFacts(TypedDict):
@@ -43,8 +44,6 @@ class Result(TypedDict):
 
     format: int
     command: str
-    started: str
-    ended: str
     environment: dict[str, Any]
     config: dict[str, Any]
     task: TaskFacts
@@ -95,7 +94,13 @@ def cell(result: Result, label: str, multiple: float, metric: str) -> Cell | Non
 
 def absent(result: Result, label: str, multiple: float) -> str:
     """What stands in place of a cell: a dash where the encoding has no value, or that training diverged."""
-    return "–" if any("limit" in row for row in rows(result, label, multiple)) else "diverged"
+    return "diverged" if any("diverged" in row for row in rows(result, label, multiple)) else "–"
+
+
+def diverged(result: Result) -> list[str]:
+    """The trained encodings of which a seed diverged."""
+    parents = result["task"]["parents"]
+    return [label for label in labels(result) if parents[label] == label and absent(result, label, 1) == "diverged"]
 
 
 def fitted(result: Result, label: str) -> tuple[int, int]:
@@ -122,8 +127,13 @@ def fit_sentence(result: Result) -> str:
     means = f"({result['task']['fitted_means']} at 1x in every seed)"
     if not unfitted:
         return f"{', '.join(trained)}: fitted to the trained length {means}."
-    told = ", ".join("{} ({} of {} seeds)".format(label, *fitted(result, label)) for label in unfitted)
+    told = ", ".join(f"{label} ({_unfitted(result, label)})" for label in unfitted)
     return f"Not fitted {means}: {told}. What these do past the trained length says nothing about their encoding."
+
+
+def _unfitted(result: Result, label: str) -> str:
+    steps = [row["diverged"] for row in rows(result, label, 1) if "diverged" in row]
+    return f"diverged by step {min(steps)}" if steps else "{} of {} seeds".format(*fitted(result, label))
 
 
 def answer(result: Result) -> str:

@@ -1,27 +1,36 @@
-"""A run's directory: what is written there, when, and how it is read again.
+"""A run's directory: who may write it, what it must agree with, and how its result is read.
 
-manifest.json   before training: the resolved config, versions, the machine
-metrics.jsonl   while training: one row for each encoding, seed and report
-results.jsonl   as evaluations end: one row for each encoding, length and seed
-result.json     when the run is complete: everything that figures and reports read
+manifest.json            the resolved config and, for every session that worked on it, when, where and with what versions
+encodings/0, 1, ...      what each trained encoding has so far, in the config's order:
+    metrics.jsonl            one row for each seed and report
+    checkpoint-*.safetensors the last two states of training
+    results.jsonl            one row for each length and seed
+and, when the run is complete,
+metrics.jsonl, results.jsonl   all of those rows
+result.json              everything that figures and reports read
 """
 
+import hashlib
 import json
 import math
 import os
 import platform
-from collections.abc import Mapping
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import filelock
 from pydantic import TypeAdapter, ValidationError
 
 from experiments.config import Experiment
+from experiments.files import DiskError, telling, write_json
 from experiments.results import Result
 
-FORMAT = 1  # of result.json; a reader refuses any other
+FORMAT = 1  # of a run's files; a reader refuses any other
 PACKAGES = ("jrope", "jax", "jaxlib", "flax", "optax", "numpy")
 
 
@@ -29,17 +38,97 @@ class StoreError(Exception):
     """A run directory that cannot be used, and why."""
 
 
-def create(directory: Path, config: dict[str, Any], command: str) -> dict[str, Any]:
-    """Makes the directory of a new run and returns the manifest written there."""
-    try:
+@contextmanager
+def session(directory: Path, config: dict[str, Any], command: str) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Holds a run's directory, new or to be continued, for as long as this process works on it.
+
+    Yields:
+      the manifest, and warnings for the user.
+
+    Raises:
+      StoreError: if another process holds it, or it is of another config, or of no run at all.
+      DiskError: if it cannot be written.
+    """
+    path = directory / "manifest.json"
+    with telling(directory):
+        strange = directory.exists() and any(directory.iterdir()) and not path.exists()
+        if strange and {entry.name for entry in directory.iterdir()} - {"lock", "manifest.json.tmp"}:
+            raise StoreError(f"{directory} is not empty, and not the directory of a run: give another --out")
         directory.mkdir(parents=True, exist_ok=True)
-        if any(directory.iterdir()):
-            raise StoreError(f"{directory} is not empty: give another --out, or draw what is there with `report {directory}`")
-    except OSError as error:
-        raise StoreError(f"{directory}: {error.strerror}") from None
-    manifest = {"format": FORMAT, "command": command, "started": now(), "config": config, "environment": environment()}
-    write(directory / "manifest.json", manifest)
-    return manifest
+    lock = filelock.FileLock(directory / "lock")
+    try:
+        with telling(directory):
+            lock.acquire(timeout=0)
+    except filelock.Timeout:
+        holder = _json(path)["sessions"][-1] if path.exists() else {}
+        who = f"process {holder.get('process', '?')} on {holder.get('host', '?')}, since {holder.get('started', '?')}"
+        raise StoreError(f"{directory} is in use by {who}") from None
+    with lock:
+        manifest, warnings = _continued(path, config) if path.exists() else ({}, [])
+        here = {"started": now(), "ended": None, "process": os.getpid(), "host": socket.gethostname()}
+        manifest = {
+            "format": FORMAT,
+            "command": command,
+            "config": config,
+            "config_sha256": digest(config),
+            "seeds": "vmapped" if len(config["seeds"]) > 1 else "single",
+            "environment": environment(),  # of the first session, which the others should have too
+            "sessions": [],
+            **manifest,
+        }
+        manifest["sessions"].append({**here, "environment": environment()})
+        write_json(path, manifest)
+        try:
+            yield manifest, warnings
+        finally:
+            manifest["sessions"][-1]["ended"] = now()
+            if path.exists():  # the directory may have gone, or its disk be full: neither may hide what went wrong before
+                with suppress(DiskError):
+                    write_json(path, manifest)
+
+
+def _continued(path: Path, config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The manifest of a run that is to be continued with this config, and what has changed around it."""
+    manifest = _json(path)
+    if manifest.get("format") != FORMAT or not isinstance(manifest.get("sessions"), list) or "environment" not in manifest:
+        raise StoreError(f"{path}: not a manifest that this version of jrope can continue")
+    then, now_ = _flat(manifest.get("config")), _flat(config)
+    changed = [
+        f"  {key}: {then.get(key)!r}, now {now_.get(key)!r}" for key in {**then, **now_} if then.get(key) != now_.get(key)
+    ]
+    if changed:
+        raise StoreError(f"{path.parent} is a run of another config; give another --out, or undo:\n" + "\n".join(changed))
+    before, here = manifest["environment"], environment()
+    differences = [f"{key} {before.get(key)}, now {here.get(key)}" for key in here if before.get(key) != here.get(key)]
+    told = f"Since this run began there has changed: {'; '.join(differences)}. Its numbers may differ from one run left alone."
+    return manifest, [told] if differences else []
+
+
+def config_of(directory: Path) -> tuple[dict[str, Any], str]:
+    """The config and the command of a run that has begun.
+
+    Raises:
+      StoreError: if there is none.
+    """
+    path = directory / "manifest.json"
+    if not path.exists():
+        raise StoreError(f"{directory}: no manifest.json: not the directory of a run")
+    manifest = _json(path)
+    if not isinstance(manifest.get("config"), dict) or not isinstance(manifest.get("command"), str):
+        raise StoreError(f"{path}: not a manifest that this version of jrope can continue")
+    return manifest["config"], manifest["command"]
+
+
+def digest(config: dict[str, Any]) -> str:
+    """A name for a resolved config."""
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
+
+
+def _flat(value, path: str = "") -> dict[str, Any]:
+    """`{"a": {"b": 1}}` as `{"a.b": 1}`."""
+    if not isinstance(value, dict):
+        return {path: value}
+    return {k: v for key, inner in value.items() for k, v in _flat(inner, f"{path}.{key}" if path else key).items()}
 
 
 def environment() -> dict[str, Any]:
@@ -66,31 +155,21 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def write(path: Path, value: Mapping[str, Any]):
-    """Writes JSON whole or not at all."""
-    temporary = path.with_suffix(".tmp")
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump(value, file, indent=1, allow_nan=False)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}") from None
-
-
-def append(path: Path, rows: list[dict[str, Any]]):
-    """Adds rows to a file of JSON lines."""
-    try:
-        with open(path, "a", encoding="utf-8") as file:
-            file.writelines(json.dumps(row, allow_nan=False) + "\n" for row in rows)
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}") from None
-
-
 def finite(value) -> float | None:
     """A measured number for JSON, which has no NaN: None where there is no number to report."""
     return float(value) if math.isfinite(value) else None
+
+
+def _json(path: Path) -> Any:
+    with telling(path):
+        data = path.read_bytes()
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{path}: not readable as JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise StoreError(f"{path}: should hold an object, holds {type(value).__name__}")
+    return value
 
 
 def read(directory: Path) -> Result:
@@ -98,25 +177,21 @@ def read(directory: Path) -> Result:
 
     Raises:
       StoreError: if there is none, or it is not one that this version can read.
+      DiskError: if it cannot be read.
     """
     path = directory / "result.json"
-    try:
-        result = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         reason = "the run is not complete" if (directory / "manifest.json").exists() else "not the directory of a run"
-        raise StoreError(f"{directory}: no result.json: {reason}") from None
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise StoreError(f"{path}: not readable as JSON: {error}") from None
-    if isinstance(result, dict) and result.get("format", FORMAT) != FORMAT:
+        raise StoreError(f"{directory}: no result.json: {reason}")
+    result = _json(path)
+    if result.get("format", FORMAT) != FORMAT:
         raise StoreError(f"{path}: has format {result['format']!r}, but this version of jrope reads format {FORMAT}")
     try:
         result = TypeAdapter(Result).validate_python(result)
         Experiment.model_validate(result["config"])
     except ValidationError as error:
         first, count = error.errors(include_url=False)[0], error.error_count()
-        place = ".".join(map(str, first["loc"])) or "the whole"
+        place = ".".join(map(str, first["loc"]))
         raise StoreError(f"{path}: not the result of a run: {place}: {first['msg']} ({count} such faults)") from None
     if set(result["task"]["parents"]) != {row["encoding"] for row in result["rows"] if row["multiple"] == 1}:
         raise StoreError(f"{path}: not the result of a run: rows at 1x are missing")
