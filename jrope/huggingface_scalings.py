@@ -7,7 +7,7 @@ import math
 from typing import Any, NoReturn
 
 from jrope import huggingface_models as models
-from jrope.scaling import DynamicNTK, Linear, LongRope
+from jrope.scaling import NTK, DynamicNTK, Linear, LongRope
 from jrope.scaling_bands import Llama3, Proportional, Yarn, temperature
 
 
@@ -102,6 +102,11 @@ def _linear(keys, config):
 
 
 def _dynamic(keys, config):
+    alpha = keys.number("alpha", 0) if keys.model in models.NTK_ALPHA else 0
+    if alpha:
+        for unread in ("factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"):
+            keys.number(unread, 0)
+        return NTK(alpha), 1.0
     longest = _longest(keys, config)
     trained = keys.number("original_max_position_embeddings", longest)
     if trained != longest:  # transformers has taken either, in different versions
