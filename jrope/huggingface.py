@@ -29,9 +29,10 @@ def from_huggingface(config: dict, layer_type: str | None = None) -> Encoding:
     Returns:
       A `Rope` with base, scaling, pair layout, rotary fraction, softmax multiplier and axes, or `Encoding()` for layers
       without position. For multi-head latent attention `spectrum` takes head_dim = qk_rope_head_dim, of the part that rotates,
-      and `softmax_scale` takes qk_nope_head_dim + qk_rope_head_dim. Two things are not part of an encoding and are left to the
-      model: the temperature by position of Llama 4, Ministral 3 and Mistral 4, and which layer indices rotate
-      (no_rope_layers).
+      and `softmax_scale` takes qk_nope_head_dim + qk_rope_head_dim. Three things are not part of an encoding and are left to
+      the model: the temperature by position of Llama 4, Ministral 3 and Mistral 4; which layer indices rotate
+      (no_rope_layers); and a softmax scale that has nothing to do with positions (attention_multiplier of Granite,
+      query_pre_attn_scalar of Gemma 2 and 3, the 1 of Gemma 3n and 4).
 
     Raises:
       ValueError: naming the key and its value, where the config has a model_type, rope_type, rope key or value that is not
@@ -69,9 +70,11 @@ def _text(config: dict) -> dict:
         return config
     if not isinstance(text, dict):
         raise ValueError(f"from_huggingface: text_config={text!r} must be a dict")
-    rope = {key: value for key, value in config.items() if key in models.OUTER_KEYS}
-    inside = any(text.get(key) is not None for key in models.OUTER_KEYS)
-    return {"model_type": config.get("model_type"), **({} if inside else rope), **text}
+    outside = {key: config[key] for key in models.OUTER_KEYS if config.get(key) is not None}
+    for key, value in outside.items():
+        if text.get(key) not in (None, value):
+            raise ValueError(f"from_huggingface: {key}={value!r} and text_config.{key}={text[key]!r} are not the same")
+    return {"model_type": config.get("model_type"), **text, **outside}
 
 
 def _model(config: dict) -> str:
@@ -115,10 +118,14 @@ def _of_layer(config: dict, model: str, layer_type: str | None) -> tuple[dict | 
     if new or (given and by_layer is None):
         default = None
     base = outer(config, model, (key, "rotary_emb_base"), default)
+    if base is not None and base <= 0:
+        key = key if config.get(key) is not None else "rotary_emb_base"
+        raise ValueError(f"from_huggingface: {model}: {key}={base!r} must be a positive number")
     if layer_type in given or any(isinstance(value, dict) for value in given.values()):
         stray = {key: value for key, value in given.items() if not isinstance(value, dict | None)}
         if stray:
-            raise ValueError(f"from_huggingface: {model}: {stray!r} cannot stand beside parameters for each layer type")
+            layers = {key: value for key, value in given.items() if key not in stray}
+            raise ValueError(f"from_huggingface: {model}: {stray!r} cannot stand beside {layers!r}, one for each layer type")
         if layer_type not in given:
             raise ValueError(f"from_huggingface: {model}: layer_type={layer_type!r} must be one of {sorted(given)}")
         return given[layer_type], base
@@ -141,10 +148,11 @@ def _head_dim(config: dict, model: str) -> int | None:
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 0):
             raise ValueError(f"from_huggingface: {model}: {key}={size!r} must be a number of features or heads")
     width, heads = (config.get(a) or config.get(b) for a, b in (("hidden_size", "n_embd"), ("num_attention_heads", "n_head")))
-    return config.get("head_dim") or (width // heads if width and heads else None)
+    given = config.get("head_dim") or config.get("kv_channels")  # JetMoE's word for it
+    return given or (width // heads if width and heads else None)
 
 
-_SIZES = ("global_head_dim", "qk_rope_head_dim", "qk_nope_head_dim", "rotary_dim")
+_SIZES = ("kv_channels", "global_head_dim", "qk_rope_head_dim", "qk_nope_head_dim", "rotary_dim")
 
 
 def _rotary_fraction(keys: Keys, config: dict) -> float:
