@@ -35,6 +35,7 @@ def from_huggingface(config: dict, layer_type: str | None = None) -> Encoding:
       query_pre_attn_scalar of Gemma 2 and 3, the 1 of Gemma 3n and 4).
 
     Raises:
+      TypeError: if the config is not a dict, or layer_type not a string.
       ValueError: naming the key and its value, where the config has a model_type, rope_type, rope key or value that is not
         known, leaves out one that is needed (the base beside a rope dict above all), or has an odd number of rotary features.
     """
@@ -62,7 +63,7 @@ def from_huggingface(config: dict, layer_type: str | None = None) -> Encoding:
 
 
 def _text(config: dict) -> dict:
-    """The part of a config that describes the language model; rope keys may stand outside it."""
+    """The part of a config that describes the language model; rope keys may stand outside it, but not say something else."""
     if not isinstance(config, dict):
         raise TypeError(f"from_huggingface: config must be a dict, got {config!r}")
     text = config.get("text_config")
