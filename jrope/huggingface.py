@@ -50,7 +50,8 @@ def from_huggingface(config: dict, layer_type: str | None = None) -> Encoding:
     # the width of p-RoPE is the whole head, and its own fraction is in the scaling
     fraction = 1.0 if kind == "proportional" else _rotary_fraction(keys, config)
     if not 0 < fraction <= 1:
-        keys.refuse("partial_rotary_factor", fraction, "must be above 0 and at most 1")
+        name = "rotary_pct" if config.get("rotary_pct") == fraction else "partial_rotary_factor"
+        keys.refuse(name, fraction, "must be above 0 and at most 1")
     _even(model, config, fraction)
     base = keys.number("rope_theta", base)
     if base is None or base <= 0:

@@ -116,7 +116,7 @@ def _dynamic(keys, config):
     if alpha:
         for unread in ("factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"):
             keys.number(unread, 0)
-        return NTK(alpha), 1.0
+        return NTK(alpha if alpha >= 1 else keys.refuse("alpha", alpha, "must be at least 1")), 1.0
     longest = _longest(keys, config)
     trained = keys.number("original_max_position_embeddings", longest)
     if trained != longest:  # transformers has taken either, in different versions
