@@ -240,7 +240,10 @@ def llama(**keys):
             "mrope_interleaved=False",
         ),
         (llama(rope_parameters={"full_attention": {}, "sliding_attention": None}), "layer_type=None must be one of"),
-        (llama(rope_parameters={"full_attention": {}, "rope_theta": 1e4}), "{'rope_theta': 10000.0} cannot stand beside"),
+        (
+            llama(rope_parameters={"full_attention": {}, "rope_theta": 1e4}),
+            "{'rope_theta': 10000.0} cannot stand beside",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
