@@ -11,7 +11,8 @@ import jrope
 
 @pytest.mark.parametrize("name", VALUES["sinusoidal_variants"])
 def test_golden_sinusoidal(name):
-    """SamLynnEvans/Transformer#25, PapersReimplementations#9: cosines with an exponent of their own; and the variants taken for one another."""
+    """SamLynnEvans/Transformer#25, PapersReimplementations#9:
+    cosines with an exponent of their own; and the variants taken for one another."""
     golden = np.array(VALUES["sinusoidal_variants"][name])
     options = {"layout": "concatenated" if "concat" in name else "interleaved", "endpoint": "i/(h-1)" in name}
     np.testing.assert_allclose(jrope.sinusoidal(jnp.arange(len(golden)), golden.shape[1], **options), golden, atol=1e-7)
