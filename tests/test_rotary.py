@@ -165,7 +165,7 @@ def test_positions_belong_to_tokens_and_not_to_heads(tokens):
     """open_lm#4, leo-optimizer PR#2, labml#215: rotated along the axis of heads, which may be as long as that of tokens."""
     x = jnp.ones((2, tokens, 3, 8))
     got = jrope.rope(x, jnp.tile(jnp.arange(tokens), (2, 1)))
-    np.testing.assert_array_equal(got, got[:, :, :1] * jnp.ones((3, 1)))  # all heads of a token alike
+    np.testing.assert_array_equal(got, jnp.tile(got[:, :, :1], (1, 1, 3, 1)))  # all heads of a token alike
     want = np.cos(np.arange(tokens)) - np.sin(np.arange(tokens))
     np.testing.assert_allclose(got[1, :, 2, 0], want, atol=1e-6)
     with pytest.raises(ValueError, match="do not broadcast"):
