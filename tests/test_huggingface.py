@@ -248,6 +248,7 @@ def llama(**keys):
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_not_known_is_refused_by_name(config, words):
+    """NeMo Automodel PR#2825, sglang PR#13313: an unknown type, or a key in an unread place, meant the default rotation."""
     with pytest.raises(ValueError, match=re.escape(words)):
         from_huggingface(config)
 
