@@ -41,12 +41,15 @@ def model(encoding):
     params = jax.jit(lambda key: transformer.init(config, key))(jax.random.key(0))
     params = jax.tree.map(lambda p: p + 0.3 * jnp.cos(jnp.arange(1.0, p.size + 1)).reshape(p.shape), params)
     graphdef, fixed = transformer.abstract(config), encoding.at(head_dim=8, length=CAPACITY)
-    full = jax.jit(
-        lambda tokens, positions, real: transformer.apply(graphdef, params, tokens, positions, encoding=fixed, real=real)
-    )
-    step = jax.jit(
-        lambda tokens, positions, cache, real: transformer.decode(graphdef, params, tokens, positions, cache, real=real)
-    )
+
+    @jax.jit
+    def full(tokens, positions, real):
+        return transformer.apply(graphdef, params, tokens, positions, encoding=fixed, real=real)
+
+    @jax.jit
+    def step(tokens, positions, cache, real):
+        return transformer.decode(graphdef, params, tokens, positions, cache, encoding=fixed, real=real)
+
     return full, step, transformer.empty_cache(config, 2, CAPACITY)
 
 
@@ -186,13 +189,14 @@ def test_a_sequence_of_exactly_the_greatest_length(encoding):
     np.testing.assert_allclose(jnp.concatenate([first, last], axis=1), want, atol=1e-5)
 
 
-def test_a_cache_larger_than_the_sequence_can_have_the_spectrum_of_the_sequence():
-    """llama.cpp#24823: LongRoPE's list chosen by the allocated length. Here a decoding that knows its length says so."""
+def test_the_room_in_a_cache_says_nothing_about_the_sequence():
+    """llama.cpp#24823: LongRoPE's list chosen by the allocated length. Where it matters, the length must be told."""
     scaling = jrope.LongRope((1.0,) * 4, (1.0, 2.0, 3.0, 4.0), 8, factor=2.0)
     config = TransformerConfig(vocabulary=11, encoding=jrope.Rope(scaling=scaling), features=16, heads=2)
     params, graphdef = transformer.init(config, jax.random.key(0)), transformer.abstract(config)
     tokens, positions, cache = TOKENS[:, :8], jnp.arange(8), transformer.empty_cache(config, 2, CAPACITY)
     want = transformer.apply(graphdef, params, tokens, positions)
-    short = config.encoding.at(head_dim=8, length=8)
-    got, _ = transformer.decode(graphdef, params, tokens, positions, cache, encoding=short)
+    got, _ = transformer.decode(graphdef, params, tokens, positions, cache, encoding=config.encoding.at(head_dim=8, length=8))
     np.testing.assert_allclose(got, want, atol=1e-5)
+    with pytest.raises(ValueError, match=r"decode: the spectrum of Rope.* depends on the length"):
+        transformer.decode(graphdef, params, tokens, positions, cache)
