@@ -74,8 +74,10 @@ def sandwich(q_positions, k_positions, *, num_heads: int, dim: int = 128, base: 
 
         bias_h = (sum_i cos((q_position - k_position) / base^(2i/dim)) - dim/2) * N / (8 (h + 1)),    i = 1 .. dim/2
 
-    Chi et al. 2022, arXiv:2212.10356. The constant `- dim/2`, which a softmax does not see, is that of NVIDIA NeMo: it makes
-    the bias 0 at distance 0 and negative elsewhere. Angles are exact for any integer distance.
+    The formula is that of Chi et al. 2022, arXiv:2212.10356; it was not compared with the authors' own code. The constant
+    `- dim/2`, which a softmax does not see, is that of NVIDIA NeMo's re-implementation (which sums the distances without
+    their cosine, and up to i = dim/2 - 1): it makes the bias 0 at distance 0 and negative elsewhere. Angles are exact for any
+    integer distance.
 
     Args:
       q_positions: [..., T] and k_positions: [..., S], position ids.

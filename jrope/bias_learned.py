@@ -124,8 +124,9 @@ def fire(params, q_positions, k_positions, *, threshold: float = 512.0) -> jax.A
     may exceed 1; a causal mask hides them. Not a function of the distance alone: where q_position is above L, a shift of all
     positions changes the bias, as intended. Positions count from 0; below 0 only L acts.
 
-    Li et al. 2023, arXiv:2310.04418, whose code is followed in |c|, |L| and L's learned multiplier. Its 1e-6 in the
-    denominator is only needed where c or L is 0, and is kept.
+    The formula is that of Li et al. 2023, arXiv:2310.04418. In |c|, |L|, L's learned multiplier and the 1e-6 that is added to
+    the denominator (needed only where c or L is 0) this follows public PyTorch re-implementations; it was not compared with
+    the authors' own runs.
 
     Args:
       params: a dict of c [], multiplier [], hidden_kernel [hidden], hidden_bias [hidden], out_kernel [hidden, N] and

@@ -108,12 +108,21 @@ def total(biases: Iterable[jax.Array | None]) -> jax.Array | None:
 class Chain(Encoding):
     """Encodings composed: embeddings and rotations in sequence, biases added, softmax multipliers multiplied.
 
-    A monoid: `Chain(())` acts as `Encoding()`, and nesting does not matter.
+    A monoid: `Chain(())` acts as `Encoding()`, and nesting does not matter. A list of encodings becomes a tuple.
+
+    Raises:
+      TypeError: if `encodings` is not a tuple or list of encodings.
     """
 
     encodings: tuple[Encoding, ...] = ()
 
     arrays: ClassVar[tuple[str, ...]] = ("encodings",)
+
+    def __post_init__(self):
+        given = self.encodings
+        if not (isinstance(given, list | tuple) and all(isinstance(encoding, Encoding) for encoding in given)):
+            raise TypeError(f"Chain: encodings must be a tuple of encodings, got {given!r}")
+        object.__setattr__(self, "encodings", tuple(given))
 
     @property
     def limit(self):

@@ -138,7 +138,7 @@ def _inverse_softplus(x):
 
 @dataclass(frozen=True)
 class Fire(Encoding):
-    """A network of the distance relative to the query's position (`jrope.fire`), in PyTorch's initialisation as its authors'.
+    """A network of the distance relative to the query's position (`jrope.fire`), in the default initialisation of PyTorch.
 
     Attributes:
       hidden: width of the network.

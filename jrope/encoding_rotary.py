@@ -35,8 +35,8 @@ class Rope(Encoding):
     axes: Sections | Axial | None = None
 
     def __post_init__(self):
-        if not self.base > 0:
-            raise ValueError(f"Rope: base must be positive, got {self.base}")
+        if not 0 < self.base < float("inf"):
+            raise ValueError(f"Rope: base must be positive and finite, got {self.base}")
         if self.layout not in LAYOUTS:
             raise ValueError(f"Rope: layout must be one of {LAYOUTS}, got {self.layout!r}")
         if not 0 < self.rotary_fraction <= 1:

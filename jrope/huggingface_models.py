@@ -16,17 +16,19 @@ def _each(fact: Fact, names: str) -> dict[str, Fact]:
 
 
 _HALF = """
-    afmoe apertus arcee aria_text bamba bitnet csm cwm diffllama doge dots1 emu3_text_model eurobert exaone4 falcon falcon_h1
-    flex_olmo gemma gemma2 gemma3_text gemma3n_text gemma4_text glm4_moe glm4v_moe_text gpt_neox gpt_neox_japanese gpt_oss
-    granite granitemoe granitemoeshared hunyuan_v1_dense hunyuan_v1_moe jetmoe lfm2 lfm2_moe llama minicpm3 minimax minimax_m2
-    ministral ministral3 mistral mixtral mllama_text_model modernbert modernbert-decoder moshi nemotron olmo olmo2 olmo3 olmoe
-    persimmon phi phi3 phi4_multimodal phimoe qwen2 qwen2_moe qwen2_vl_text qwen2_5_vl_text qwen3 qwen3_5_text qwen3_5_moe_text
-    qwen3_moe qwen3_next qwen3_omni_moe_text qwen3_vl_text qwen3_vl_moe_text recurrent_gemma seed_oss smollm3 solar_open
-    stablelm starcoder2 t5gemma2_text t5gemma2_decoder vaultgemma
+    afmoe apertus apertus1p5_text arcee aria_text bamba bitnet chameleon csm cwm deepseek_ocr2_text diffllama doge dots1
+    emu3_text_model esm eurobert exaone4 exaone_moe falcon falcon_h1 flex_olmo gemma gemma2 gemma3_text gemma3n_text
+    gemma4_text gemma4_unified_text glm4_moe glm4v_moe_text gpt_neox gpt_neox_japanese gpt_oss granite granite4_vision_text
+    granite_docling_text granitemoe granitemoehybrid granitemoeshared higgs_audio_v2 hunyuan_v1_dense hunyuan_v1_moe hy_v3
+    hyperclovax idefics jais2 jetmoe kyutai_speech_to_text laguna lfm2 lfm2_moe lfm3 llama mellum mimi mimo_v2_flash minicpm3
+    minimax minimax_m2 ministral ministral3 mistral mixtral mllama_text_model modernbert modernbert-decoder moshi nemotron olmo
+    olmo2 olmo3 olmo_hybrid olmoe persimmon phi phi3 phi4_multimodal phimoe qwen2 qwen2_5_omni_text qwen2_5_vl_text qwen2_moe
+    qwen2_vl_text qwen3 qwen3_5_moe_text qwen3_5_text qwen3_moe qwen3_next qwen3_omni_moe_text qwen3_vl_moe_text qwen3_vl_text
+    recurrent_gemma seed_oss smollm3 solar_open stablelm starcoder2 t5_gemma_module t5gemma2_decoder t5gemma2_text vaultgemma
 """
 _INTERLEAVED = """
-    codegen cohere cohere2 deepseek_v2 deepseek_v3 deepseek_v32 ernie4_5 ernie4_5_moe glm glm4 glm4_moe_lite glm4v_text
-    glm_moe_dsa glm_ocr_text gptj helium kimi_k2 llama4_text longcat_flash mistral4 youtu
+    codegen cohere cohere2 deepseek_v2 deepseek_v3 deepseek_v32 ernie4_5 ernie4_5_moe glm glm4 glm4_moe_lite
+    glm4v_text glm_moe_dsa glm_ocr_text gptj helium kimi_k2 llama4_text longcat_flash mistral4 openai_privacy_filter youtu
 """
 LAYOUT: dict[str, Layout] = {**_each("half", _HALF), **_each("interleaved", _INTERLEAVED)}
 
@@ -39,13 +41,12 @@ LATENT = _each(
 
 # The bases of model classes whose published configs leave rope_theta out, or whose config has no such key (GPT-J).
 _TEN_THOUSAND = """
-    codegen deepseek_v2 deepseek_v3 falcon gemma gemma2 glm glm4 gpt_neox gptj llama mistral olmo olmo2 olmoe phi phi3 qwen2
-    qwen2_moe qwen3 qwen3_moe stablelm starcoder2
+    codegen deepseek_v2 deepseek_v3 esm falcon gemma gemma2 glm glm4 gpt_neox gptj llama mistral olmo olmo2 olmoe phi phi3
+    qwen2 qwen2_moe qwen3 qwen3_moe stablelm starcoder2
 """
 BASE = {
     **_each(1e4, _TEN_THOUSAND),
     **_each(1e6, "mixtral qwen2_vl_text qwen2_5_vl_text"),
-    "gpt_oss": 150_000.0,
     "llama4_text": 500_000.0,
 }
 
@@ -57,23 +58,33 @@ ROTARY_FRACTION = {
 
 # M-RoPE: whether the axes' sections are interleaved.
 MROPE = {
-    **_each(False, "glm4v_text glm4v_moe_text glm_ocr_text qwen2_vl_text qwen2_5_vl_text"),
+    **_each(False, "glm4v_text glm4v_moe_text glm_ocr_text qwen2_vl_text qwen2_5_omni_text qwen2_5_vl_text"),
     **_each(True, "qwen3_vl_text qwen3_vl_moe_text qwen3_5_text qwen3_5_moe_text qwen3_omni_moe_text"),
 }
 
 # Models whose layer types rotate differently: for each type the key of its base in configs before `rope_parameters`, the base
-# of the class, and whether that old config's rope_scaling is meant for it. Gemma 4 has no such old form.
+# of the class (which Gemma-3 configs leave out even beside a rope_scaling), and whether that scaling is meant for it. An empty
+# table means that there is no such old form.
 _GEMMA3 = {"full_attention": ("rope_theta", 1e6, True), "sliding_attention": ("rope_local_base_freq", 1e4, False)}
 _BERT = {"full_attention": ("global_rope_theta", 160_000.0, True), "sliding_attention": ("local_rope_theta", 1e4, True)}
 BY_LAYER = {
     **_each(_GEMMA3, "gemma3_text gemma3n_text t5gemma2_text t5gemma2_decoder"),
     **_each(_BERT, "modernbert modernbert-decoder"),
     "olmo3": {"full_attention": ("rope_theta", 500_000.0, True), "sliding_attention": ("rope_theta", 500_000.0, False)},
-    "gemma4_text": {},
+    **_each({}, "gemma4_text gemma4_unified_text laguna lfm3 mellum mimo_v2_flash"),
 }
 
 # Models whose layers of full attention have no position, if they also have layers of local attention: the key of those.
-NOPE = {"llama4_text": "attention_chunk_size", "cohere2": "sliding_window", "exaone4": "sliding_window"}
+NOPE = {"llama4_text": "attention_chunk_size", **_each("sliding_window", "cohere2 exaone4 exaone_moe")}
+
+# Models that rotate only if position_embedding_type says this word.
+OPT_IN = {"esm": "rotary", "granitemoehybrid": "rope"}
+
+# Models whose class scales unless the config says otherwise: a config of theirs without a rope dict is not plain RoPE.
+SCALED = _each(True, "apertus apertus1p5_text cwm gpt_oss higgs_audio_v2 ministral3 mistral4 openai_privacy_filter")
+
+# Models whose "dynamic" with an `alpha` is NTK-aware scaling by alpha at any length; they read no other key of it.
+NTK_ALPHA = _each(True, "hunyuan_v1_dense hunyuan_v1_moe")
 
 # Models whose queries are also scaled by a function of their position, which is not part of an encoding.
 SCALED_QUERIES = _each(True, "ministral3 mistral4")

@@ -7,7 +7,7 @@ import math
 from typing import Any, NoReturn
 
 from jrope import huggingface_models as models
-from jrope.scaling import DynamicNTK, Linear, LongRope
+from jrope.scaling import NTK, DynamicNTK, Linear, LongRope
 from jrope.scaling_bands import Llama3, Proportional, Yarn, temperature
 
 
@@ -15,7 +15,7 @@ class Keys:
     """The rope dict of a model, whose keys are taken one by one: those left at the end are not known. A null is no value."""
 
     def __init__(self, model: str, given: dict):
-        self.model = model
+        self.model, self.given = model, given
         self.left = {key: value for key, value in given.items() if value is not None}
 
     def number(self, key: str, *default) -> Any:
@@ -40,8 +40,9 @@ class Keys:
         raise ValueError(f"from_huggingface: {self.model}: {key}={value!r} {why}")
 
     def close(self):
-        for key, value in self.left.items():
-            self.refuse(key, value, "is not a known rope key here")
+        if self.left:
+            unknown = ", ".join(f"{key}={value!r}" for key, value in self.left.items())
+            raise ValueError(f"from_huggingface: {self.model}: {unknown} is not a known rope key here")
 
 
 def number(model: str, key: str, value) -> Any:
@@ -79,18 +80,27 @@ def _trained(keys: Keys, config: dict):
     """The trained length; Phi-3 has it at the top level, which wins."""
     inside = keys.number("original_max_position_embeddings", None)
     trained = outer(config, keys.model, ["original_max_position_embeddings"], inside)
-    return keys.refuse("original_max_position_embeddings", None, "is missing") if trained is None else trained
+    if trained is None:
+        keys.refuse("original_max_position_embeddings", None, "is missing")
+    return trained if trained >= 1 else keys.refuse("original_max_position_embeddings", trained, "must be at least 1")
 
 
 def _longest(keys: Keys, config: dict):
     longest = outer(config, keys.model, ["max_position_embeddings", "n_positions"], None)
-    return keys.refuse("max_position_embeddings", None, "is missing from the config") if longest is None else longest
+    if longest is None:
+        keys.refuse("max_position_embeddings", None, "is missing from the config")
+    return longest if longest >= 1 else keys.refuse("max_position_embeddings", longest, "must be at least 1")
 
 
 def _factor(keys: Keys, config: dict, trained):
     """The factor, or what the config's two lengths make it."""
     factor = keys.number("factor", None)
-    return _longest(keys, config) / trained if factor is None else factor
+    if factor is not None:
+        return factor
+    longest = _longest(keys, config)
+    if not trained < longest:
+        keys.refuse("factor", None, f"is missing, and {longest!r} over original_max_position_embeddings={trained!r} is none")
+    return longest / trained
 
 
 def _default(keys, config):
@@ -102,6 +112,11 @@ def _linear(keys, config):
 
 
 def _dynamic(keys, config):
+    alpha = keys.number("alpha", 0) if keys.model in models.NTK_ALPHA else 0
+    if alpha:
+        for unread in ("factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"):
+            keys.number(unread, 0)
+        return NTK(alpha if alpha >= 1 else keys.refuse("alpha", alpha, "must be at least 1")), 1.0
     longest = _longest(keys, config)
     trained = keys.number("original_max_position_embeddings", longest)
     if trained != longest:  # transformers has taken either, in different versions
@@ -111,6 +126,8 @@ def _dynamic(keys, config):
 
 def _yarn(keys, config):
     trained = _trained(keys, config)
+    if "factor" not in keys.given:  # a null is the ratio of the lengths; a key that is lost is more often a mistake
+        keys.refuse("factor", None, "is missing from the rope parameters")
     factor = _factor(keys, config, trained)
     mscale, mscale_all_dim = keys.number("mscale", 0.0), keys.number("mscale_all_dim", 0.0)
     scaling = Yarn(
@@ -147,6 +164,8 @@ def _llama3(keys, config):
 
 def _proportional(keys, config):
     fraction = keys.number("partial_rotary_factor", outer(config, keys.model, ["partial_rotary_factor"], 1.0))
+    if not 0 < fraction <= 1:
+        keys.refuse("partial_rotary_factor", fraction, "must be above 0 and at most 1")
     return Proportional(fraction, keys.number("factor", 1.0)), 1.0
 
 

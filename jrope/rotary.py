@@ -28,6 +28,15 @@ class Spectrum:
 
     Two spectra of one size are therefore interchangeable as arguments of a jitted function: one compiled program.
 
+    Its leaves are made together, and the exact `turns` are what decides angles. To edit the `frequencies` of a spectrum that
+    has them (by `jax.tree.map`, a cast, or an optimiser) changes no angle, and the gradient with respect to them is zero: make
+    a new `Spectrum`. To learn frequencies, make it from traced ones inside the function that is differentiated:
+
+        def loss(frequencies):
+            return objective(rotate(q, positions, Spectrum(frequencies)))
+
+        gradient = jax.grad(loss)(frequencies)
+
     Attributes:
       frequencies: [P], radians per position; float64 on the host, so that scalings lose nothing.
       amplitude: multiplies cos and sin (YaRN's and LongRoPE's attention factor), so that scores grow by its square.

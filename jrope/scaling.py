@@ -4,6 +4,11 @@ Each is a frozen value that can be compared, hashed, printed and written in a co
 the host or traced. They differ in nothing but which bands they slow down: position interpolation slows all alike, NTK-aware
 scaling the slow ones more, LongRoPE by numbers that were searched for. Those that ask how often a band turns in the trained
 length stand in `scaling_bands`.
+
+Scale a spectrum outside jit. What a scaling makes of one that is a traced argument of a jitted function is traced itself, has
+no exact turns, and its angles are float32 products, right at short positions alone (see `jrope.phase.cos_sin`). Give the
+jitted function the scaled spectrum, or the `Rope.at(...)` that holds it; a spectrum made inside jit from a Python base is
+concrete, and its scalings are exact. So does a traced `length` make the result of `DynamicNTK` and `LongRope` traced.
 """
 
 from collections.abc import Callable
@@ -41,7 +46,8 @@ class Linear:
 class NTK:
     """NTK-aware scaling: the base grows to `base * factor^(d/(d-2))`, so that `g_i = f_i * factor^(-2i/(d-2))`.
 
-    The fastest band keeps its frequency and the slowest is interpolated by the whole factor.
+    The fastest band keeps its frequency and the slowest is interpolated by the whole factor. A spectrum of one band (d = 2),
+    for which the exponent has no value, is its own fastest and is kept.
     bloc97 2023, "NTK-Aware Scaled RoPE"; Peng et al. 2023, arXiv:2309.00071, section 3.1.
 
     Attributes:

@@ -1,7 +1,9 @@
 """RoPE scalings that slow a band down by how often it turns within the trained length.
 
-A band that completes turns there has shown the model all of its angles, and is kept; one that has not would meet new angles
-past the trained length, and is interpolated. The scalings differ in where they draw the line, and how sharply.
+A band that turns many times there has shown the model all of its angles, and is kept; one that does not complete a turn would
+meet new angles past the trained length, and is interpolated. The scalings differ in what they do between: `Step` draws the
+line at one turn; `Yarn` and `Llama3` interpolate in part the bands between two numbers of turns (1 and 32, 1 and 4), and so
+slow some that do complete turns. `Proportional` stops slow bands instead, by their index.
 """
 
 from dataclasses import dataclass
@@ -35,7 +37,7 @@ class Yarn:
 
     Peng et al. 2023, arXiv:2309.00071. Where the paper ramps over turns and the official code over band indices with
     rounding, this follows the code, as transformers and published checkpoints do. Where every band turns less than
-    `beta_slow` times, all but the first are interpolated.
+    `beta_slow` times, all but the first are interpolated; a spectrum of one band is kept.
 
     Attributes:
       factor: new length over trained length, at least 1.
@@ -47,6 +49,10 @@ class Yarn:
       mscale, mscale_all_dim: DeepSeek's weights of the temperature; where either is zero both are without effect. Equal ones
         make the amplitude 1: these models then multiply the softmax scale instead, by `m(mscale_all_dim)^2`, which is
         `Rope.softmax_multiplier` and never part of the spectrum.
+
+    Raises:
+      ValueError: if a field is out of its range, or (when called) if the first two frequencies do not fall: their ratio is
+        what places the ramp. Where they are traced, nothing can be raised and all but the first band are interpolated.
     """
 
     factor: float
@@ -88,8 +94,13 @@ class Yarn:
         pairs = frequencies.shape[-1]
         if pairs == 1:  # one band has no spacing to place the ramp by; the first band is always kept
             return np.zeros(1)
-        xp = np if phase.is_concrete(frequencies) else jnp
+        concrete = phase.is_concrete(frequencies)
+        if concrete and not frequencies[0] > frequencies[1] > 0:
+            first = frequencies[:2].tolist()
+            raise ValueError(f"Yarn: the spectrum must fall, and its first two frequencies be positive, got {first}")
+        xp = np if concrete else jnp
         spacing = xp.log(frequencies[0] / frequencies[1])
+        spacing = xp.where(spacing > 0, spacing, np.inf)  # a division by 0 would make NaN, in gradients above all
 
         def band(turns):  # the spectrum is geometric, so its bands are evenly spaced in the logarithm
             return xp.log(self.original_length * frequencies[0] / (2 * np.pi * turns)) / spacing

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 
 from jrope.attention import attention
@@ -91,7 +92,8 @@ class Transformer(nnx.Module):
 
     def __init__(self, config: TransformerConfig, *, rngs: nnx.Rngs):
         self.config = config
-        # of unit variance, as sinusoids are: what an encoding adds neither drowns the tokens nor is drowned by them
+        # of unit variance, beside sinusoids of variance 1/2: neither drowns the other. A `Learned` table is as large with
+        # scale=1.0; at its default 0.02 it starts far below the tokens, and has to grow
         unit = jax.nn.initializers.normal(1.0)
         self.embedding = nnx.Embed(config.vocabulary, config.features, embedding_init=unit, rngs=rngs)
         self.blocks = nnx.List([Block(config, rngs) for _ in range(config.layers)])
@@ -122,16 +124,16 @@ class Transformer(nnx.Module):
     def decode(self, tokens, positions, cache: Cache, *, encoding: Encoding | None = None, real=None):
         """Logits of the next token, from these tokens [B, T] and those in the cache; and the cache with these added.
 
-        Args: as of a full pass. `encoding` is by default the config's at the length of the whole cache: one spectrum for all
-        of a sequence, as a cache of rotated keys needs.
+        Args: as of a full pass. Rotated keys need one spectrum for all of a sequence: where the encoding's depends on the
+        length (dynamic NTK, LongRoPE), give it as `encoding=config.encoding.at(head_dim=, length=)`.
 
         Raises:
-          ValueError: if the cache is known to have too little room; inside jit the logits are then NaN.
+          ValueError: if the cache is known to have too little room (NaN logits inside jit), or a length is needed.
         """
         capacity, (batch, count), start = cache.real.shape[1], tokens.shape, cache.used
         if is_concrete(start) and start + count > capacity:
             raise ValueError(f"decode: {count} more tokens do not fit in a cache of {capacity} columns, {start} of them used")
-        encoding = self.config.encoding.at(head_dim=self.config.head_dim, length=capacity) if encoding is None else encoding
+        encoding = self._of_any_length(capacity) if encoding is None else encoding
         positions = jnp.broadcast_to(positions, (*positions.shape[:-2], batch, count))
         real = jnp.ones((batch, count), bool) if real is None else real
 
@@ -152,6 +154,16 @@ class Transformer(nnx.Module):
         keys, values = (jnp.stack(columns) for columns in zip(*kept, strict=True))
         logits = jnp.where(start + count <= capacity, logits, jnp.nan)
         return logits, Cache(keys, values, all_positions, all_real, start + count)
+
+    def _of_any_length(self, capacity: int) -> Encoding:
+        """The config's encoding, if it is the same at all lengths of a cache: its room says nothing about the sequence."""
+        short, long = (self.config.encoding.at(head_dim=self.config.head_dim, length=n) for n in (None, capacity))
+        if not all(map(np.array_equal, jax.tree.leaves(short), jax.tree.leaves(long))):
+            raise ValueError(
+                f"decode: the spectrum of {self.config.encoding} depends on the length of the sequence; give the one to use"
+                " throughout, as encoding=config.encoding.at(head_dim=config.head_dim, length=...)"
+            )
+        return short
 
     def _sees(self, columns, count) -> jax.Array:
         """Whether the tokens of these columns [T] see each of `count` columns: bool [1, T, S]."""

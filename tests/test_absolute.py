@@ -11,14 +11,15 @@ import jrope
 
 @pytest.mark.parametrize("name", VALUES["sinusoidal_variants"])
 def test_golden_sinusoidal(name):
-    """SamLynnEvans/Transformer#25: cosines with an exponent of their own; and the variants taken for one another."""
+    """SamLynnEvans/Transformer#25, PapersReimplementations#9:
+    cosines with an exponent of their own; and the variants taken for one another."""
     golden = np.array(VALUES["sinusoidal_variants"][name])
     options = {"layout": "concatenated" if "concat" in name else "interleaved", "endpoint": "i/(h-1)" in name}
     np.testing.assert_allclose(jrope.sinusoidal(jnp.arange(len(golden)), golden.shape[1], **options), golden, atol=1e-7)
 
 
 def test_odd_dims_have_one_sine_more_than_cosines():
-    """pyaptamer#526 and others crash."""
+    """pyaptamer#526, #607, BERT-pytorch#78, Informer2020#224, base-llm#67 crash."""
     pe = jrope.sinusoidal(jnp.array([2]), 5)
     frequencies = 10_000.0 ** (-np.array([0, 2, 4]) / 5)
     np.testing.assert_allclose(pe[0, 0::2], np.sin(2 * frequencies), atol=1e-7)

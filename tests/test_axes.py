@@ -75,7 +75,8 @@ def test_scores_depend_on_the_distance_along_every_axis(axes):
 @pytest.mark.parametrize("sections", ALL[:2])
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 def test_text_is_plain_rope(sections, layout):
-    """Liger-Kernel PR#276, LlamaFactory PR#10783: ids [B, T] mean the same id along all axes; and [A, B, T] are accepted."""
+    """Liger-Kernel PR#276, LlamaFactory PR#10783, axolotl PR#3817:
+    ids [B, T] mean the same id along all axes; and [A, B, T] are accepted."""
     x, plain = normal(3, 4, 2, 16), jrope.spectrum(16)
     ids = jnp.array([[0, 1, 2, 3], [5, 6, 7, 8], [0, 0, 1, 2]])  # three rows, which must not be read as three axes
     want = jrope.rotate(x, ids, plain, layout=layout)
@@ -170,5 +171,6 @@ MROPE = Sections((3, 3, 2))(jrope.spectrum(16))
     ],
 )
 def test_bad_axes_are_told(call, words):
+    """sglang PR#3605: M-RoPE positions of the wrong rank went through."""
     with pytest.raises(ValueError, match=words):
         call()

@@ -29,7 +29,8 @@ each_relative = pytest.mark.parametrize("bias", RELATIVE.values(), ids=RELATIVE)
 
 @each
 def test_a_row_of_a_decoding_step_is_the_last_row_of_the_whole(bias):
-    """keras-hub PR#2862, vllm PR#945, TensorRT-LLM#1343, candle PR#899: bias of one query over the query's length."""
+    """keras-hub PR#2862, vllm PR#945, axlearn PR#502: a bias over the query's length is all zero for one query.
+    TensorRT-LLM#1343, PR#13870, candle PR#899: T5's without the offset of the query."""
     whole = bias(jnp.arange(7), jnp.arange(7))
     np.testing.assert_array_equal(bias(jnp.array([6]), jnp.arange(7)), whole[:, -1:])
 
@@ -85,7 +86,7 @@ def test_distance_of_mixed_wide_and_fractional_positions():
 
 @pytest.mark.parametrize("heads", sorted(VALUES["alibi_slopes"], key=int))
 def test_golden_slopes(heads):
-    """mlx#343, TensorRT-LLM PR#1611, transformers PR#28380: wrong where the number of heads is no power of two."""
+    """mlx#343, TensorRT-LLM PR#1611, transformers PR#28380, Baichuan2#225: wrong unless the heads are a power of two."""
     np.testing.assert_allclose(jrope.alibi_slopes(int(heads)), VALUES["alibi_slopes"][heads], rtol=1e-6)
 
 

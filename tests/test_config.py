@@ -89,7 +89,7 @@ def test_configs_that_come_with_jrope(path):
             "encodings.yarn.scaling.factor=0.5",
             "encodings.yarn.scaling: Yarn: factor must be a finite number at least 1, got 0.5",
         ),
-        ("encodings.rope.base=-1", "encodings.rope: Rope: base must be positive, got -1"),
+        ("encodings.rope.base=-1", "encodings.rope: Rope: base must be positive and finite, got -1"),
         (
             "encodings.rope.rotary_fraction=0.01",
             "encodings.rope: spectrum: dim must be an even number of features, at least 2, got 0",
@@ -218,10 +218,10 @@ def test_any_value_anywhere_is_accepted_or_refused_in_words(path, value):
 
 def test_match_means_evaluated_over_trained_context():
     experiment = load(QUICK)
-    for multiple, factor in ((1, 1.0), (2, 34 / 18), (8, 130 / 18)):
+    for multiple, factor in ((1, 1.0), (2, 50 / 26), (8, 194 / 26)):
         assert experiment.encoding("pi", multiple) == jrope.Rope(scaling=jrope.Linear(factor))
-    assert experiment.encoding("yarn", 1).scaling.original_length == 18
-    assert experiment.encoding("learned", 8) == jrope.Learned(max_length=18)
+    assert experiment.encoding("yarn", 1).scaling.original_length == 26
+    assert experiment.encoding("learned", 8) == jrope.Learned(max_length=26)
 
 
 def test_every_scaling_can_be_named_in_a_config():

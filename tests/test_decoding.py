@@ -41,12 +41,15 @@ def model(encoding):
     params = jax.jit(lambda key: transformer.init(config, key))(jax.random.key(0))
     params = jax.tree.map(lambda p: p + 0.3 * jnp.cos(jnp.arange(1.0, p.size + 1)).reshape(p.shape), params)
     graphdef, fixed = transformer.abstract(config), encoding.at(head_dim=8, length=CAPACITY)
-    full = jax.jit(
-        lambda tokens, positions, real: transformer.apply(graphdef, params, tokens, positions, encoding=fixed, real=real)
-    )
-    step = jax.jit(
-        lambda tokens, positions, cache, real: transformer.decode(graphdef, params, tokens, positions, cache, real=real)
-    )
+
+    @jax.jit
+    def full(tokens, positions, real):
+        return transformer.apply(graphdef, params, tokens, positions, encoding=fixed, real=real)
+
+    @jax.jit
+    def step(tokens, positions, cache, real):
+        return transformer.decode(graphdef, params, tokens, positions, cache, encoding=fixed, real=real)
+
     return full, step, transformer.empty_cache(config, 2, CAPACITY)
 
 
@@ -134,3 +137,66 @@ def test_a_cache_through_a_change_of_spectrum_equals_the_full_pass():
     right, _ = transformer.decode(graphdef, params, TOKENS[:, 4:], positions[4:], cache._replace(keys=turned), encoding=long)
     np.testing.assert_allclose(right, want[:, 4:], atol=1e-5)
     assert jnp.abs(naive - want[:, 4:]).max() > 1e-2
+
+
+FEW = [
+    jrope.Rope(),
+    jrope.Chain((jrope.Learned(max_length=CAPACITY, scale=1.0), jrope.Alibi())),
+    jrope.Cope(max_positions=6),
+    jrope.Fire(threshold=4.0),
+]
+
+
+@pytest.mark.parametrize("encoding", FEW, ids=repr)
+def test_a_batch_padded_on_the_right_goes_on_from_its_own_lengths(encoding):
+    """transformers PR#48161: the columns of padding were counted as positions once the cache was in use."""
+    full, step, cache = model(encoding)
+    real = jnp.array([[True] * 3 + [False] * 2, [True] * 5])
+    _, cache = step(TOKENS[:, :5], jrope.from_mask(real), cache, real)
+    got = []
+    for t in range(5, 8):
+        real = jnp.concatenate([real, jnp.ones((2, 1), bool)], axis=1)
+        logits, cache = step(TOKENS[:, t : t + 1], jrope.from_mask(real)[:, -1:], cache, jnp.ones((2, 1), bool))
+        got.append(logits)
+    got = jnp.concatenate(got, axis=1)
+    for row, prompt in ((0, 3), (1, 5)):
+        alone = jnp.concatenate([TOKENS[row, :prompt], TOKENS[row, 5:8]])[None]
+        positions = jnp.arange(alone.shape[1])
+        want = full(alone, positions[None], jnp.ones(alone.shape, bool))
+        np.testing.assert_allclose(got[row], want[0, prompt:], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        jrope.Learned(max_length=10, scale=1.0),
+        jrope.Rope(scaling=jrope.DynamicNTK(2.0, 10)),
+        jrope.Rope(scaling=jrope.LongRope((1.0,) * 4, (2.0,) * 4, 10, factor=2.0)),
+    ],
+    ids=repr,
+)
+def test_a_sequence_of_exactly_the_greatest_length(encoding):
+    """transformers#31228: off by one where the sequence is as long as the table."""
+    config = TransformerConfig(vocabulary=11, encoding=encoding, features=16, heads=2)
+    params, graphdef = transformer.init(config, jax.random.key(0)), transformer.abstract(config)
+    positions = jnp.arange(10)
+    want = transformer.apply(graphdef, params, TOKENS, positions)
+    short = encoding.at(head_dim=8, length=4)  # the last length at which nothing has changed yet is the greatest itself
+    np.testing.assert_allclose(transformer.apply(graphdef, params, TOKENS, positions, encoding=short), want, atol=1e-5)
+    cache = transformer.empty_cache(config, 2, 10)
+    first, cache = transformer.decode(graphdef, params, TOKENS[:, :9], positions[:9], cache)
+    last, _ = transformer.decode(graphdef, params, TOKENS[:, 9:], positions[9:], cache)
+    np.testing.assert_allclose(jnp.concatenate([first, last], axis=1), want, atol=1e-5)
+
+
+def test_the_room_in_a_cache_says_nothing_about_the_sequence():
+    """llama.cpp#24823: LongRoPE's list chosen by the allocated length. Where it matters, the length must be told."""
+    scaling = jrope.LongRope((1.0,) * 4, (1.0, 2.0, 3.0, 4.0), 8, factor=2.0)
+    config = TransformerConfig(vocabulary=11, encoding=jrope.Rope(scaling=scaling), features=16, heads=2)
+    params, graphdef = transformer.init(config, jax.random.key(0)), transformer.abstract(config)
+    tokens, positions, cache = TOKENS[:, :8], jnp.arange(8), transformer.empty_cache(config, 2, CAPACITY)
+    want = transformer.apply(graphdef, params, tokens, positions)
+    got, _ = transformer.decode(graphdef, params, tokens, positions, cache, encoding=config.encoding.at(head_dim=8, length=8))
+    np.testing.assert_allclose(got, want, atol=1e-5)
+    with pytest.raises(ValueError, match=r"decode: the spectrum of Rope.* depends on the length"):
+        transformer.decode(graphdef, params, tokens, positions, cache)

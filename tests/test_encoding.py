@@ -96,6 +96,28 @@ def test_chains_associate():
     np.testing.assert_allclose(twice, 2 * c.bias({}, POSITIONS, POSITIONS, num_heads=2))
 
 
+def test_a_chain_of_a_list_is_that_of_a_tuple_and_holds_encodings_alone():
+    assert Chain([Rope(), Alibi()]) == Chain((Rope(), Alibi()))
+    assert hash(Chain([Rope()])) == hash(Chain((Rope(),)))
+    for given in ([Rope], (Rope(), None), Rope(), "rope"):
+        with pytest.raises(TypeError, match="Chain: encodings must be a tuple of encodings, got"):
+            Chain(given)
+
+
+@pytest.mark.parametrize("encoding", [e for e in ALL if type(e) not in (Encoding, Chain)], ids=repr)
+def test_an_encoding_acts_in_one_place_and_two_at_once_only_in_a_chain(encoding):
+    """gpt-neox PR#147: a rotation and a learned embedding were both active where one was asked for."""
+
+    def acting(e):
+        embedded, q, k, bias, content, _ = (not np.array_equal(a, b) for a, b in zip(maps(e), maps(Encoding()), strict=True))
+        return {"embed": embedded, "rotation": q or k, "bias": bias, "content": content}
+
+    alone = acting(encoding)
+    assert sum(alone.values()) == 1
+    other = Alibi() if not alone["bias"] else Rope()
+    assert acting(Chain((encoding, other))) == {name: alone[name] or acting(other)[name] for name in alone}
+
+
 def test_chain_has_a_value_only_where_all_its_parts_do():
     assert Chain((Learned(max_length=8), Alibi(), Learned(max_length=5))).limit == 5
     assert Chain((Rope(), Alibi())).limit is None
@@ -238,7 +260,9 @@ def test_an_encoding_of_the_users_own_needs_no_registration():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Rope(base=0.0), "Rope: base must be positive, got 0.0"),
+        (lambda: Rope(base=0.0), "Rope: base must be positive and finite, got 0.0"),
+        (lambda: Rope(base=float("inf")), "Rope: base must be positive and finite, got inf"),
+        (lambda: Rope(base=float("nan")), "Rope: base must be positive and finite, got nan"),
         (lambda: Rope(layout="neox"), "Rope: layout must be one of.*'neox'"),
         (lambda: Rope(rotary_fraction=1.5), "Rope: rotary_fraction.*got 1.5"),
         (lambda: Rope(softmax_multiplier=0.0), "Rope: softmax_multiplier.*got 0.0"),

@@ -240,11 +240,15 @@ def llama(**keys):
             "mrope_interleaved=False",
         ),
         (llama(rope_parameters={"full_attention": {}, "sliding_attention": None}), "layer_type=None must be one of"),
-        (llama(rope_parameters={"full_attention": {}, "rope_theta": 1e4}), "{'rope_theta': 10000.0} cannot stand beside"),
+        (
+            llama(rope_parameters={"full_attention": {}, "rope_theta": 1e4}),
+            "{'rope_theta': 10000.0} cannot stand beside",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_not_known_is_refused_by_name(config, words):
+    """NeMo Automodel PR#2825, sglang PR#13313: an unknown type, or a key in an unread place, meant the default rotation."""
     with pytest.raises(ValueError, match=re.escape(words)):
         from_huggingface(config)
 

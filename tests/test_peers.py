@@ -59,3 +59,41 @@ def test_stored_outputs_are_those_of_transformers():
     for name, values in outputs().items():
         for got, want in zip(values, STORED[name], strict=True):
             np.testing.assert_allclose(got, want, atol=1e-6)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="transformers is not installed")
+@pytest.mark.parametrize(
+    ("ours", "theirs", "rotary_dim"),
+    [("cohere.Cohere", "llama.Llama", 8), ("glm.Glm", "glm4_moe.Glm4Moe", 4)],
+    ids=["whole heads", "half of each head"],
+)
+def test_a_converted_checkpoint_attends_alike(ours, theirs, rotary_dim):
+    """Interleaved attention (Cohere, GLM) in a half one (Llama, GLM-4.5), with biases and keys of grouped heads."""
+    torch = pytest.importorskip("torch")
+    sizes = {"hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "attention_bias": True}
+    share = {"partial_rotary_factor": rotary_dim / 8, "rope_type": "default", "rope_theta": 1e4}
+    outputs, weights = [], None
+    for name in (ours, theirs):
+        package, kind = name.split(".")
+        module = importlib.import_module(f"transformers.models.{package}.modeling_{package}")
+        config = getattr(importlib.import_module("transformers"), f"{kind}Config")(**sizes, rope_parameters=share)
+        config._attn_implementation = "eager"
+        torch.manual_seed(0)
+        attention = getattr(module, f"{kind}Attention")(config, layer_idx=0).eval()
+        x = torch.randn(1, 9, 32)
+        if weights is None:
+            weights = {key: torch.randn(value.shape) / 4 for key, value in attention.state_dict().items()}
+        else:
+            for key, heads in (("q_proj", 4), ("k_proj", 2)):
+                for part in (f"{key}.{end}" for end in ("weight", "bias") if f"{key}.{end}" in weights):
+                    rows = jrope.to_half(weights[part].numpy(), num_heads=heads, rotary_dim=rotary_dim)
+                    weights[part] = torch.tensor(rows)
+        missing, unexpected = attention.load_state_dict(weights, strict=False)
+        assert not unexpected
+        assert all("o_proj.bias" in key for key in missing)
+        with torch.no_grad():
+            for key in missing:
+                attention.get_parameter(key).zero_()
+            tables = getattr(module, f"{kind}RotaryEmbedding")(config)(x, torch.arange(9)[None] * 7)
+            outputs.append(attention(x, tables, None)[0].numpy())
+    np.testing.assert_allclose(*outputs, atol=1e-5)

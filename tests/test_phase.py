@@ -41,6 +41,36 @@ def test_error_is_that_of_float32_trigonometry_at_any_position(position, base):
     assert error(signed.ravel(), base) < (1.5e-7 if position <= 10**8 else 4e-7)
 
 
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
+def test_an_angle_does_not_know_the_dtype_of_what_it_turns(dtype):
+    """gpt-neox#1003: position 1857 of a bfloat16 model; in float16 the angle 1044.27 has a step of 1."""
+    angle, cosine = VALUES["spot"]["cos(1857*10000^(-1/16)) gpt-neox 1003"]
+    s = jrope.spectrum(32)
+    assert 1857 * s.frequencies[1] == pytest.approx(angle, rel=1e-12)
+    x = jnp.zeros((1, 1, 32), dtype).at[0, 0, 2].set(1)  # the first feature of pair 1: turned, it is the cosine
+    got = jrope.rope(x, jnp.array([1857]))[0, 0, 2]
+    assert float(got) == pytest.approx(cosine, abs=1.5e-7 if dtype == jnp.float32 else float(jnp.finfo(dtype).eps) * cosine)
+
+
+def test_a_spectrum_in_half_precision_has_the_angles_it_had():
+    """sglang-jax#1472: inv_freq in bfloat16 before the product, wrong by .83 at position 4095; transformers#29496 alike."""
+    s, positions = jrope.spectrum(128), np.array([1000, 4095])
+    for dtype in (jnp.bfloat16, jnp.float16):
+        cast = jax.tree.map(lambda a, d=dtype: a if np.ndim(a) == 2 else jnp.asarray(a, d), s)
+        assert cast.frequencies.dtype == dtype
+        for got, function in zip(tables(positions, cast), (np.cos, np.sin), strict=True):
+            np.testing.assert_allclose(got, function(positions[:, None] * s.frequencies), atol=1.5e-7)
+
+
+@pytest.mark.parametrize("base", [10_000.0, 500_000.0])
+def test_every_position_to_the_trained_length_is_that_of_float64(base):
+    """imp#1316, PR#1325: fast sines that were tested up to position 40, and wrong by 1e-2 at 131071."""
+    positions, s = np.arange(131_072, dtype=np.int32), jrope.spectrum(16, base=base)
+    angles = positions[:, None] * s.frequencies
+    for got, want in zip(tables(positions, s), (np.cos(angles), np.sin(angles)), strict=True):
+        np.testing.assert_allclose(got, want, atol=1.5e-7, rtol=0)
+
+
 def test_the_float32_product_is_what_this_replaces():
     """If float32 were as good, all of jrope.phase would be for nothing."""
     positions = np.arange(10**6 - 31, 10**6 + 1)
@@ -87,7 +117,8 @@ def test_every_integer_dtype_means_the_same_position(dtype):
 
 
 def test_positions_beyond_int32_do_not_wrap():
-    """transformers-style int32 arithmetic turns 2^31 into -2^31; here uint32 and NumPy int64 hold what they say."""
+    """JAX's int32 wraps: arange(3) + 2147483647 turns negative. Here uint32 and NumPy int64 hold what they say."""
+    assert int((jnp.arange(3) + 2147483647)[1]) < 0
     s = jrope.spectrum(16)
     for position in (
         np.array([2**31 + 5], np.uint32),
@@ -102,7 +133,10 @@ def test_positions_beyond_int32_do_not_wrap():
 
 
 def test_no_matrix_product_makes_an_angle():
-    """Half and TF32 products have rounded positions to multiples of 2 (transformers PR#27700, #48428)."""
+    """transformers PR#27700, #48428: half and TF32 products rounded 2049 to 2048."""
+    one, spot = jrope.spectrum(2), VALUES["spot"]["cos/sin(2049),(2048) transformers 48428"]
+    cos, sin = tables(jnp.array([2049, 2048]), one)
+    np.testing.assert_allclose([cos[0, 0], sin[0, 0], cos[1, 0], sin[1, 0]], spot, atol=1.5e-7)
     jaxpr = str(jax.make_jaxpr(jrope.rotation_tables)(jnp.arange(8), jrope.spectrum(16)))
     assert "dot_general" not in jaxpr
 

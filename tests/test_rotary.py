@@ -100,12 +100,77 @@ def test_layouts_differ_by_a_permutation_of_features():
 
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
 def test_half_precision_is_rounded_once(dtype):
-    """transformers#25681, TransformerEngine#1245, rotary-embedding-torch: angles or products in half precision."""
+    """transformers#25681, #29496, PR#29285: the model's dtype must not reach the angles, at any of 4095 positions."""
     x, positions = normal(2, 4096, 1, 64).astype(dtype), jnp.arange(4096)
     for layout in LAYOUTS:
         got = jrope.rope(x, positions, layout=layout)
         assert got.dtype == dtype
         np.testing.assert_array_equal(got, jrope.rope(x.astype(jnp.float32), positions, layout=layout).astype(dtype))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_error_in_bfloat16_is_one_rounding(layout):
+    """TransformerEngine#1245: a kernel that multiplied in bfloat16; the loss showed it at base 500,000."""
+    x, positions, s = normal(4096, 1, 64).astype(jnp.bfloat16), np.arange(4096), jrope.spectrum(64, base=5e5)
+    got = rotate(x, positions, s, layout=layout)
+    pairs = [np.asarray(v, np.float64).reshape((-1, 32, 2) if layout == "interleaved" else (-1, 2, 32)) for v in (x, got)]
+    axis = 2 if layout == "interleaved" else 1
+    before, after = (np.take(v, 0, axis) + 1j * np.take(v, 1, axis) for v in pairs)
+    error = np.abs(after - before * np.exp(1j * positions[:, None] * s.frequencies))
+    assert (error <= 2.0**-8 * np.abs(before) * 1.0001).all()
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+def test_neighbours_in_half_precision_are_rotated_differently(dtype):
+    """rotary-embedding-torch 0.9.1, get_seq_pos: positions in the dtype of q, of which 769 are left of 4096 in bfloat16."""
+    x = jnp.ones((4096, 1, 64), dtype)
+    turned = np.asarray(jrope.rope(x, jnp.arange(4096)).astype(jnp.float32))[:, 0]
+    assert (np.abs(np.diff(turned, axis=0)).max(-1) > 1e-2).all()
+    assert np.isfinite(jrope.rope(x[:1], jnp.array([100_000])).astype(jnp.float32)).all()  # beyond float16
+
+
+def test_tables_are_float32_unless_told():
+    """mlx-lm PR#1076, sglang PR#33117, modded-nanogpt#39, tinygrad PR#17698, vllm PR#1004: tables in half precision."""
+    positions = jnp.arange(4, dtype=jnp.int16)
+    made = [*jrope.rotation_tables(positions, jrope.spectrum(8)), jrope.sinusoidal(positions, 8)]
+    made += [jrope.rotation_tables(positions, jrope.spectrum(8, base=jnp.bfloat16(1e4)))[0]]
+    made += [jrope.xpos_scale(positions, 4), jrope.alibi(positions, positions, num_heads=2)]
+    assert {table.dtype for table in made} == {jnp.dtype("float32")}
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_no_table_ends(traced):
+    """vllm PR#55910, nanochat PR#520, pegainfer#220: tables shorter than the positions crashed, or gave garbage."""
+    call = jax.jit(jrope.rope) if traced else jrope.rope
+    x = jnp.zeros((2, 1, 8)).at[:, 0, 0].set(1.0)
+    got = call(x, jnp.array([65_537, 65_536]))[:, 0, :2]
+    spot = VALUES["spot"]["cos/sin(65537),(65536) diffusers 13922"]
+    np.testing.assert_allclose(got.reshape(-1), spot, atol=1.5e-7)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dim", [*range(2, 34, 2), 66])
+def test_any_even_number_of_features_rotates(dim, layout):
+    """x-transformers#296 forced 32 features on smaller heads. Against complex multiplication."""
+    x, positions = normal(3, 1, dim), np.array([0, 3, 77])
+    order = np.arange(dim).reshape(-1, 2) if layout == "interleaved" else np.arange(dim).reshape(2, -1).T
+    a, b = order.T
+    got = np.asarray(jrope.rope(x, positions, layout=layout), np.float64)[:, 0]
+    turns = np.exp(1j * positions[:, None] * 10_000.0 ** (-np.arange(0, dim, 2) / dim))
+    want = (np.asarray(x[:, 0, a], np.float64) + 1j * np.asarray(x[:, 0, b], np.float64)) * turns
+    np.testing.assert_allclose(got[:, a] + 1j * got[:, b], want, atol=1e-6)
+
+
+@pytest.mark.parametrize("tokens", [3, 4])
+def test_positions_belong_to_tokens_and_not_to_heads(tokens):
+    """open_lm#4, leo-optimizer PR#2, labml#215: rotated along the axis of heads, which may be as long as that of tokens."""
+    x = jnp.ones((2, tokens, 3, 8))
+    got = jrope.rope(x, jnp.tile(jnp.arange(tokens), (2, 1)))
+    np.testing.assert_array_equal(got, jnp.tile(got[:, :, :1], (1, 1, 3, 1)))  # all heads of a token alike
+    want = np.cos(np.arange(tokens)) - np.sin(np.arange(tokens))
+    np.testing.assert_allclose(got[1, :, 2, 0], want, atol=1e-6)
+    with pytest.raises(ValueError, match="do not broadcast"):
+        jrope.rope(x, jnp.arange(5))
 
 
 def test_two_scalings_share_one_program():
@@ -124,20 +189,31 @@ def test_two_scalings_share_one_program():
 
 
 def test_results_do_not_depend_on_what_was_called_before():
-    """equinox 0.13.8 caches tables without the base in the key; rotary-embedding-torch after a bfloat16 call."""
-    x, positions = normal(4, 1, 64), jnp.arange(4)
-    first = jrope.rope(x, positions, base=5e5)
-    jrope.rope(x.astype(jnp.bfloat16), positions), jrope.rope(x, positions, base=1e4)
-    np.testing.assert_array_equal(first, jrope.rope(x, positions, base=5e5))
+    """equinox 0.13.8, PR#735: a cache of tables without the base in its key. rotary-embedding-torch 0.9.1: float32 calls read
+    what a bfloat16 call had cached. seamless, wav2vec2-conformer: caches whose key is the length, whatever the dtype."""
+    x, positions = jnp.zeros((4, 1, 64)).at[:, 0, 2].set(1.0), jnp.arange(4)
+    jrope.rope(x.astype(jnp.bfloat16), positions, base=5e5)
+    jax.jit(jrope.rope)(x, positions)
+    with jax.enable_x64(True):
+        assert jrope.rope(jnp.asarray(x, jnp.float64), positions).dtype == jnp.float64
+    for base in (1e4, 5e5):
+        got = jrope.rope(x, positions, base=base)
+        assert got.dtype == jnp.float32
+        np.testing.assert_allclose(got[:, 0, 2], np.cos(np.arange(4) * base ** (-1 / 32)), atol=1.5e-7)
 
 
 def test_a_slice_at_an_offset_equals_the_slice_of_the_whole():
-    """rotary-embedding-torch#11, equinox#704: and a traced offset compiles once."""
+    """rotary-embedding-torch#11; equinox PR#704, #799: a traced offset compiles once, and is exact past any table's end."""
     x, s = normal(1, 12, 2, 16), jrope.spectrum(16)
     whole = jrope.rotate(x, jnp.arange(12), s)
     step = jax.jit(lambda x, t: jrope.rotate(x, jnp.arange(1) + t, s))
     for t in (0, 5, 11):
         np.testing.assert_allclose(step(x[:, t : t + 1], t), whole[:, t : t + 1], atol=1e-6)
+    far = 10**9 + 7
+    np.testing.assert_allclose(step(x[:, :1], far), jrope.rotate(x[:, :1], np.array([far]), s), atol=1e-6)
+    angle = np.longdouble(far) * np.longdouble(s.frequencies[1])
+    unit = jnp.zeros((1, 1, 2, 16)).at[..., 2].set(1.0)
+    np.testing.assert_allclose(step(unit, far)[0, 0, 0, 2], float(np.cos(angle)), atol=3e-7)
     assert step._cache_size() == 1
 
 
@@ -198,6 +274,31 @@ def test_layouts_are_named_by_their_pairs_alone(name):
 
 
 def test_an_even_slice_of_an_odd_head_is_legal():
+    """rotary-embedding-torch#45, transformers#35233, PR#48217, fla PR#1177: odd sizes crashed without a word of why."""
+    with pytest.raises(ValueError, match=r"even.*got 7"):
+        jrope.rope(normal(4, 2, 7), jnp.arange(4))
     x = normal(4, 2, 7)
+    np.testing.assert_allclose(
+        jrope.rotate(x, jnp.arange(4), jrope.spectrum(4))[..., :4], jrope.rope(x[..., :4], jnp.arange(4)), atol=1e-6
+    )
     got = jrope.rotate(x, jnp.arange(4), jrope.spectrum(4))
     np.testing.assert_array_equal(got[..., 4:], x[..., 4:])
+
+
+def test_frequencies_are_learned_through_a_spectrum_made_from_them():
+    """And not by editing one that has exact turns: these decide its angles."""
+    x, positions, made = normal(3, 1, 8), jnp.arange(3), jrope.spectrum(8)
+    cotangent = normal(3, 1, 8, seed=5)
+
+    def loss(frequencies):
+        return (jrope.rotate(x, positions, jrope.Spectrum(frequencies)) * cotangent).sum()
+
+    frequencies = jnp.asarray(made.frequencies, jnp.float32)
+    gradient = jax.jit(jax.grad(loss))(frequencies)
+    for i in range(4):
+        step = jnp.zeros(4).at[i].set(1e-2)
+        slope = (loss(frequencies + step) - loss(frequencies - step)) / 2e-2
+        np.testing.assert_allclose(gradient[i], slope, rtol=1e-2, atol=1e-4)
+    assert (jnp.abs(gradient) > 1e-3).all()
+    edited = jax.tree.map(lambda a: a if np.ndim(a) == 2 else 2 * a, made)
+    np.testing.assert_allclose(jrope.rotate(x, positions, edited), 2 * jrope.rotate(x, positions, made), atol=1e-6)

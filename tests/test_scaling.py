@@ -52,7 +52,7 @@ def test_dynamic_ntk_of_published_models(entry, fields):
 
 
 def test_dynamic_ntk_follows_the_length():
-    """vllm#41236 kept one base for all lengths."""
+    """vllm#41236, #5093 kept one base for all lengths."""
     scaling, start = jrope.DynamicNTK(2.0, 4096), jrope.spectrum(128)
     for length, base in zip(
         (4096, 8192, 16384), VALUES["spot"]["dynamic base M=4096 f=2 d=128 L=4096,8192,16384"], strict=True
@@ -90,7 +90,7 @@ def test_yarn_keeps_fast_bands_and_interpolates_slow_ones():
 
 
 def test_yarn_amplitude():
-    """vllm PR#46280, mlx-lm PR#1507: an explicit attention factor was dropped."""
+    """vllm PR#46280, PR#48351, mlx-lm PR#1507: an explicit attention factor was dropped."""
     start = jrope.spectrum(64)
     for factor, amplitude in zip((4, 8, 16, 32, 40, 64), VALUES["spot"]["yarn mscale f=4,8,16,32,40,64"], strict=True):
         assert jrope.Yarn(factor, 4096)(start).amplitude == pytest.approx(amplitude, rel=1e-12)
@@ -98,6 +98,54 @@ def test_yarn_amplitude():
     x = jax.random.normal(jax.random.key(0), (3, 1, 64))
     longer = jrope.rotate(x, jnp.arange(3), jrope.Yarn(4.0, 4096)(start))
     np.testing.assert_allclose(jnp.linalg.norm(longer, axis=-1) / jnp.linalg.norm(x, axis=-1), 1.1386294, rtol=1e-5)
+
+
+def test_yarn_without_truncate_ramps_between_real_bands():
+    """vllm PR#28244, sglang PR#14270: truncate=false was ignored for gpt-oss, whose ramp runs from 8.09 to 17.40."""
+    start = jrope.spectrum(64, base=150_000.0)
+    for truncate, low, high in ((False, 8.092779115512402, 17.39802450158856), (True, 8.0, 18.0)):
+        ramp = jrope.Yarn(32.0, 4096, truncate=truncate).ramp(start)
+        slope, intercept = np.polyfit(np.arange(9, 18), ramp[9:18], 1)
+        np.testing.assert_allclose([-intercept / slope, (1 - intercept) / slope], [low, high], rtol=1e-12)
+
+
+@pytest.mark.parametrize("frequencies", [[1.0, 1.0, 1.0], [0.5, 1.0, 2.0], [1.0, 0.0, 0.0]])
+def test_yarn_needs_frequencies_that_fall(frequencies):
+    with pytest.raises(ValueError, match=r"Yarn: the spectrum must fall.*got \["):
+        jrope.Yarn(4.0, 64)(jrope.Spectrum(frequencies))
+
+
+@pytest.mark.parametrize("base", [1.0, 0.5])
+def test_no_scaling_makes_nan_of_a_spectrum_that_does_not_fall(base):
+    """Base 1 has equal frequencies: a band index is then a division by zero, which tracing hides."""
+    for scaling in SCALED:
+
+        def total(base, scaling=scaling):
+            return scaling(jrope.spectrum(16, base=base), length=256).frequencies.sum()
+
+        value, gradient = jax.value_and_grad(total)(base)
+        assert np.isfinite([value, gradient]).all(), scaling
+
+
+def test_a_single_band_is_its_own_fastest():
+    """The exponent d / (d - 2) of NTK-aware scaling, and the spacing of YaRN's bands, have no value for d = 2."""
+    for scaling in (jrope.NTK(4.0), jrope.DynamicNTK(4.0, 64), jrope.Yarn(4.0, 64)):
+        np.testing.assert_array_equal(scaling(jrope.spectrum(2), length=256).frequencies, [1.0])
+
+
+def test_a_scaling_is_exact_outside_jit_and_a_float32_product_inside():
+    start, near, far = jrope.spectrum(16), np.array([0, 5, 40]), np.array([10**8])
+    outside = jax.jit(jrope.rotation_tables)
+    inside = jax.jit(lambda positions, spectrum: jrope.rotation_tables(positions, jrope.Linear(3.0)(spectrum)))
+    host = jax.jit(lambda positions: jrope.rotation_tables(positions, jrope.Linear(3.0)(jrope.spectrum(16))))
+    scaled = jrope.Linear(3.0)(start)
+    for positions in (near, far):
+        want = np.cos(positions.astype(np.longdouble)[:, None] * scaled.frequencies.astype(np.longdouble))
+        for exact in (outside(positions, scaled), host(positions)):
+            np.testing.assert_allclose(exact[0], want, atol=3e-7)
+    np.testing.assert_allclose(inside(near, start)[0], outside(near, scaled)[0], atol=1e-5)
+    assert jnp.abs(inside(far, start)[0] - outside(far, scaled)[0]).max() > 0.1
+    assert jax.eval_shape(jrope.Linear(3.0), start).turns is None
 
 
 def test_yarn_where_no_band_completes_a_turn():
@@ -198,7 +246,8 @@ LONGROPE = jrope.LongRope((1.0, 1.5), (2.0, 9.0), 4096, 32.0)
 
 @pytest.mark.parametrize("traced", [False, True])
 def test_longrope_is_long_past_the_trained_length(traced):
-    """unsloth PR#10681: exactly the trained length is short; llama.cpp#24823: the sequence's length, not the buffer's."""
+    """unsloth PR#10681: exactly the trained length is short; llama.cpp#24823, PR#24875, mlxcel#1358, lalamo PR#326: it is the
+    length of the sequence that counts, not of what was allocated for it."""
     start = jrope.spectrum(4)
 
     def divisors(length):
@@ -223,9 +272,9 @@ def test_longrope_cached_keys_can_be_turned_to_the_other_list():
     """uzu PR#604: a cache must not mix two rotations; turning by the difference of the spectra makes it whole."""
     x, positions = jax.random.normal(jax.random.key(0), (6, 1, 4)), jnp.arange(4093, 4099)
     short, long = (LONGROPE(jrope.spectrum(4), length=n) for n in (4096, 4097))
-    again = jrope.Spectrum(long.frequencies - short.frequencies)
-    turned = jrope.rotate(jrope.rotate(x, positions, short), positions, again)
-    np.testing.assert_allclose(turned, jrope.rotate(x, positions, long), atol=1e-5)
+    cached, want = (jrope.rotate(x, positions, spectrum) for spectrum in (short, long))
+    np.testing.assert_allclose(jrope.rerotate(cached, positions, short, long), want, atol=1e-5)
+    assert jnp.abs(cached - want).max() > 0.1
 
 
 def test_proportional_keeps_the_width_and_the_whole_heads_exponents():
