@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -202,7 +201,7 @@ def test_names_are_text_in_the_report(tiny):
 def test_report_draws_it_all_again_from_stored_results(tiny):
     directory, _ = tiny
     figure = (directory / "figure.svg").read_bytes()
-    for name in ("figure.svg", "report.html", "metrics.jsonl", "manifest.json"):
+    for name in ("figure.svg", "report.html", "metrics.jsonl"):
         (directory / name).unlink()
     done = command("report", directory)
     assert done.returncode == 0, done.stderr
@@ -213,7 +212,7 @@ def test_report_draws_it_all_again_from_stored_results(tiny):
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda r: [], "the whole: Input should be a valid dictionary"),
+        (lambda r: [], "should hold an object, holds list"),
         (lambda r: {**r, "format": 99}, "has format 99, but this version of jrope reads format 1"),
         (lambda r: {k: v for k, v in r.items() if k != "task"}, "task: Field required"),
         (lambda r: {**r, "rows": []}, "rows at 1x are missing"),
@@ -228,31 +227,10 @@ def test_a_damaged_result_is_refused_in_words(tiny, damage, words, tmp_path):
         store.read(tmp_path)
 
 
-def test_a_directory_in_use_is_refused(tiny):
-    done = command("run", ROOT / "configs" / "quick.toml", "--out", tiny[0])
+def test_a_directory_of_something_else_is_refused():
+    done = command("run", ROOT / "configs" / "quick.toml", "--out", ROOT / "configs")
     assert done.returncode == 2
-    assert "is not empty" in done.stderr
-
-
-def test_ctrl_c_ends_with_a_message_and_status_130(tmp_path):
-    (tmp_path / "tiny.toml").write_text(TINY)
-    arguments = ["run", tmp_path / "tiny.toml", "train.steps=100000", "--out", tmp_path / "run"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "experiments", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-    while "steps  loss" not in process.stdout.readline():
-        assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert stderr.splitlines()[0] == "Stopping at the next report; once more to stop now."
-    assert stderr.splitlines()[1].startswith("Stopped before the end.")
-    assert not (tmp_path / "run" / "result.json").exists()
-    assert command("report", tmp_path / "run").stderr.strip().endswith("no result.json: the run is not complete")
+    assert "is not empty, and not the directory of a run" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -265,7 +243,6 @@ def test_ctrl_c_ends_with_a_message_and_status_130(tmp_path):
         (["run", "configs/qick.toml"], "configs/qick.toml: No such file or directory"),
         (["validate", "configs/quick.toml", "train.steps=nan"], "train.steps: should be a valid integer"),
         (["report", "configs"], "configs: no result.json: not the directory of a run"),
-        (["run", "configs/quick.toml", "--out", "README.md/x"], "README.md/x: Not a directory"),
     ],
 )
 def test_bad_input_ends_with_a_message_and_status_2(arguments, words):
