@@ -36,8 +36,8 @@ class Trainer:
 
     @property
     def optimizer(self) -> optax.GradientTransformation:
-        """AdamW after a linear warm-up, with a cosine decay to 5 % of the peak and gradients clipped at norm 1."""
-        rate = optax.warmup_cosine_decay_schedule(0.0, self.learning_rate, self.warmup, self.steps, 0.05 * self.learning_rate)
+        """AdamW after a linear warm-up, with a cosine decay to 1 % of the peak and gradients clipped at norm 1."""
+        rate = optax.warmup_cosine_decay_schedule(0.0, self.learning_rate, self.warmup, self.steps, 0.01 * self.learning_rate)
         return optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(rate, b2=0.98, weight_decay=self.weight_decay))
 
 
