@@ -57,12 +57,13 @@ def session(directory: Path, config: dict[str, Any], command: str) -> Iterator[t
         directory.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(directory / "lock")
     try:
-        with telling(directory):
-            lock.acquire(timeout=0)
+        lock.acquire(timeout=0)
     except filelock.Timeout:
         holder = _json(path)["sessions"][-1] if path.exists() else {}
         who = f"process {holder.get('process', '?')} on {holder.get('host', '?')}, since {holder.get('started', '?')}"
         raise StoreError(f"{directory} is in use by {who}") from None
+    except OSError as error:
+        raise DiskError(f"{directory}: {error.strerror or error}") from None
     with lock:
         manifest, warnings = _continued(path, config) if path.exists() else ({}, [])
         here = {"started": now(), "ended": None, "process": os.getpid(), "host": socket.gethostname()}

@@ -1,10 +1,11 @@
-"""A run is never lost: killed, stopped, damaged, or out of disk, it goes on to the bytes of a run left alone."""
+"""A run is never lost: stopped, killed, damaged, or out of disk, it goes on to the bytes of a run left alone."""
 
 import os
-import random
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments import checkpoint, files, store
+from experiments import checkpoint, files, load, run, store
 from experiments.soak import contents
 
 ROOT = Path(__file__).parent.parent
@@ -27,7 +28,7 @@ length = 3
 [model]
 features = 16
 [train]
-steps = 400
+steps = 120
 batch = 4
 learning_rate = 1e-2
 warmup = 2
@@ -45,22 +46,35 @@ scaling = { type = "linear", factor = "match" }
 """
 
 
-def start(*arguments):
-    return subprocess.Popen(
-        [sys.executable, "-m", "experiments", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+class Watch:
+    """A display that shows nothing, and sets `stop` once `event` comes for `label`."""
 
+    def __init__(self, stop, event=None, label="rope", step=0):
+        self.stop, self.wanted, self.events = stop, (event, label, step), []
 
-def finish(*arguments):
-    process = start(*arguments)
-    stdout, stderr = process.communicate(timeout=200)
-    assert "Traceback" not in stderr
-    return process.returncode, stdout, stderr
+    def _see(self, event, label, step=0):
+        self.events.append((event, label, step))
+        wanted, whose, least = self.wanted
+        if event == wanted and label == whose and step >= least:
+            self.stop.set()
+
+    def begin(self, label, steps):
+        self._see("begin", label)
+
+    def step(self, label, done, loss):
+        self._see("step", label, done)
+
+    def evaluating(self, label, what):
+        self._see("evaluating", label)
+
+    def end(self, label):
+        self._see("end", label)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
 
 
 @pytest.fixture(scope="module")
@@ -70,133 +84,170 @@ def config(tmp_path_factory):
     return path
 
 
+def go(config, directory, *overrides, event=None, step=0):
+    """Runs, perhaps to be stopped at an event; what was told on the way, and the warnings."""
+    stop, warnings = threading.Event(), []
+    watch = Watch(stop, event, step=step)
+    try:
+        run.run(load.load(config, overrides), directory, lambda: watch, "command", stop, warnings.append)
+    finally:
+        go.warnings, go.events = warnings, watch.events
+    return warnings
+
+
 @pytest.fixture(scope="module")
 def alone(config):
     """A run that was left alone."""
-    status, _, stderr = finish("run", config, "--out", config.parent / "alone")
-    assert (status, stderr) == (0, "")
+    assert go(config, config.parent / "alone") == []
     return config.parent / "alone"
 
 
-def at_step(directory, least):
-    """Waits until both encodings have come to some step."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        found = [checkpoint.steps(directory / "encodings" / str(i)) for i in (0, 1)]
-        if all(steps and steps[-1] >= least for steps in found):
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"no checkpoint of step {least} in time")
-
-
-@pytest.fixture(scope="module")
-def stopped(config, alone):
-    """A run that SIGTERM stopped in mid-training; copied by those that damage it."""
-    process = start("run", config, "--out", config.parent / "stopped")
-    at_step(config.parent / "stopped", 80)
-    process.send_signal(signal.SIGTERM)
-    _, stderr = process.communicate(timeout=100)
-    assert process.returncode == 130
-    assert f"Stopped, and saved. Go on with: python -m experiments resume {config.parent / 'stopped'}" in stderr
-    return config.parent / "stopped"
-
-
 @pytest.fixture
-def copied(stopped, tmp_path):
-    subprocess.run(["cp", "-r", stopped, tmp_path / "run"], check=True)
+def stopped(config, tmp_path):
+    """A run that was stopped at step 60 of 120."""
+    with pytest.raises(run.Stopped):
+        go(config, tmp_path / "run", event="step", step=60)
     return tmp_path / "run"
 
 
-def test_killed_at_random_moments_it_ends_in_the_same_bytes(config, alone, tmp_path):
-    moments = random.Random(7)
-    for _ in range(3):
-        process = start("run", config, "--out", tmp_path / "run")
-        time.sleep(moments.uniform(3, 12))
-        process.kill()
-        process.communicate()
-    assert finish("run", config, "--out", tmp_path / "run")[0] == 0
+@pytest.mark.parametrize(
+    ("event", "step"), [("begin", 0), ("step", 4), ("step", 40), ("step", 116), ("evaluating", 0), ("end", 0)]
+)
+def test_stopped_anywhere_it_ends_in_the_same_bytes(config, alone, tmp_path, event, step):
+    try:
+        go(config, tmp_path / "run", event=event, step=step)
+    except run.Stopped:
+        assert not (tmp_path / "run" / "result.json").exists()
+        assert go(config, tmp_path / "run") == []
     assert contents(tmp_path / "run") == contents(alone)
-
-
-def test_stopped_and_resumed_it_ends_in_the_same_bytes(alone, copied):
-    status, stdout, stderr = finish("resume", copied)
-    assert (status, stderr) == (0, "")
-    assert stdout.splitlines()[-1] == str(copied / "report.html")
-    assert contents(copied) == contents(alone)
 
 
 def test_a_complete_run_is_not_run_again(config, alone):
     before = contents(alone)
-    status, stdout, _ = finish("run", config, "--out", alone)
-    assert status == 0
-    assert "compiling" not in stdout
+    go(config, alone)
+    assert go.events == []
     assert contents(alone) == before
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "gone"])
-def test_a_damaged_checkpoint_is_named_and_the_one_before_used(alone, copied, damage):
-    folder = copied / "encodings" / "1"
-    newest = checkpoint.path_of(folder, checkpoint.steps(folder)[-1])
+def test_a_damaged_checkpoint_is_named_and_the_one_before_used(config, alone, stopped, damage):
+    folder = stopped / "encodings" / "1"
+    steps = checkpoint.steps(folder)
+    assert len(steps) == 2
+    newest = checkpoint.path_of(folder, steps[-1])
     data = newest.read_bytes()
-    if damage == "gone":
-        newest.unlink()
-    else:
-        newest.write_bytes(
-            {"flipped": data[:999] + bytes([data[999] ^ 1]) + data[1000:], "cut": data[:-1], "empty": b""}[damage]
-        )
-    status, _, stderr = finish("resume", copied)
-    assert status == 0
-    assert damage == "gone" or f"{newest} is damaged" in stderr
-    assert contents(copied) == contents(alone)
+    newest.unlink()
+    if damage != "gone":
+        flipped = data[:999] + bytes([data[999] ^ 1]) + data[1000:]
+        newest.write_bytes({"flipped": flipped, "cut": data[:-1], "empty": b""}[damage])
+    warnings = go(config, stopped)
+    assert [str(newest) in warning for warning in warnings] == ([] if damage == "gone" else [True])
+    assert min(step for event, label, step in go.events if (event, label) == ("step", "rope")) == steps[0] + 4
+    assert contents(stopped) == contents(alone)
 
 
-def test_with_no_checkpoint_left_it_says_so(copied):
-    folder = copied / "encodings" / "1"
+@pytest.mark.parametrize("gone", [False, True])
+def test_with_no_checkpoint_left_it_says_so(config, stopped, gone):
+    folder = stopped / "encodings" / "1"
     for step in checkpoint.steps(folder):
-        checkpoint.path_of(folder, step).write_bytes(b"nonsense")
-    status, _, stderr = finish("resume", copied)
-    assert status == 2
-    assert "no checkpoint of 'rope' is left that can be trusted" in stderr
-    for step in checkpoint.steps(folder):
-        checkpoint.path_of(folder, step).unlink()
-    status, _, stderr = finish("resume", copied)
-    assert status == 2
-    assert "no checkpoint of 'rope' is left that can be trusted" in stderr
+        path = checkpoint.path_of(folder, step)
+        path.unlink() if gone else path.write_bytes(b"nonsense")
+    with pytest.raises(store.StoreError, match="no checkpoint of 'rope' is left that can be trusted"):
+        go(config, stopped)
 
 
-def test_another_config_is_refused_with_the_differences(config, copied):
-    status, _, stderr = finish("run", config, "train.steps=500", "seeds=[0]", "--out", copied)
-    assert status == 2
-    assert "  train.steps: 400, now 500" in stderr
-    assert "  seeds: [0, 5], now [0]" in stderr
+def test_rows_past_the_checkpoint_are_cut(config, alone, stopped):
+    folder = stopped / "encodings" / "0"
+    files.append_rows(folder / "metrics.jsonl", [{"encoding": "learned", "seed": 0, "step": 9999, "loss": 0.0}])
+    with open(folder / "metrics.jsonl", "ab") as file:
+        file.write(b'{"half a row')
+    go(config, stopped)
+    assert contents(stopped) == contents(alone)
 
 
-def test_another_environment_is_told(copied):
-    manifest = copied / "manifest.json"
+def test_another_config_is_refused_with_the_differences(config, stopped):
+    with pytest.raises(store.StoreError) as caught:
+        go(config, stopped, "train.steps=500", "seeds=[0]")
+    assert "  train.steps: 120, now 500" in str(caught.value)
+    assert "  seeds: [0, 5], now [0]" in str(caught.value)
+
+
+def test_another_environment_is_told(config, stopped):
+    manifest = stopped / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"jax": "', '"jax": "0.0.1-', 1))
-    status, _, stderr = finish("resume", copied)
-    assert status == 0
-    assert "Since this run began there has changed: jax 0.0.1-" in stderr
+    (warning,) = go(config, stopped)
+    assert warning.startswith("Since this run began there has changed: jax 0.0.1-")
 
 
-def test_two_at_once(config, tmp_path):
-    first = start("run", config, "train.steps=100000", "--out", tmp_path / "run")
-    at_step(tmp_path / "run", 40)
-    status, _, stderr = finish("run", config, "train.steps=100000", "--out", tmp_path / "run")
-    assert status == 2
-    assert f"is in use by process {first.pid} on" in stderr
-    first.send_signal(signal.SIGINT)
-    first.send_signal(signal.SIGINT)
-    first.communicate(timeout=60)
+def test_the_manifest_tells_of_every_session(config, stopped):
+    go(config, stopped)
+    manifest = store._json(stopped / "manifest.json")
+    assert [sorted(s) for s in manifest["sessions"]] == [["ended", "environment", "host", "process", "started"]] * 2
+    assert all(s["ended"] for s in manifest["sessions"])
+    assert manifest["seeds"] == "vmapped"
+    assert manifest["config_sha256"] == store.digest(manifest["config"])
 
 
 def test_divergence_stops_that_encoding_alone(config, tmp_path):
-    """A rate of 1e8 sends the loss to NaN; the table says so, and the status."""
-    status, stdout, stderr = finish("run", config, "train.learning_rate=1e8", "--out", tmp_path / "run")
-    assert (status, stderr) == (3, "")
-    assert "diverged by step" in stdout
+    from experiments import results
+
+    go(config, tmp_path / "run", "train.learning_rate=1e8")
     result = store.read(tmp_path / "run")
-    assert all(row["loss"] is None and row["diverged"] > 0 for row in result["rows"])
+    assert results.diverged(result) == ["learned", "rope"]
+    assert all(row["loss"] is None and row["diverged"] > 0 and not row["fitted"] for row in result["rows"])
+    assert "diverged by step" in results.fit_sentence(result)
+
+
+def test_a_vanished_directory_is_an_error_of_the_disk(config, tmp_path):
+    stop = threading.Event()
+
+    class Vandal(Watch):
+        def step(self, label, done, loss):
+            shutil.rmtree(tmp_path / "run", ignore_errors=True)
+
+    with pytest.raises(files.DiskError, match="No such file or directory"):
+        run.run(load.load(config), tmp_path / "run", lambda: Vandal(stop), "command", stop, print)
+
+
+def test_killed_and_interrupted_as_a_process(config, alone, tmp_path):
+    """SIGKILL in mid-training, a second process meanwhile, then SIGTERM, then the end, all from the command line."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    def start():
+        command = [sys.executable, "-m", "experiments", "run", str(config), "--out", str(tmp_path / "run")]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=ROOT, env=environment)
+
+    def come_to(process, least):
+        while not all(checkpoint.steps(tmp_path / "run" / "encodings" / str(i))[-1:] >= [least] for i in (0, 1)):
+            assert process.poll() is None
+            time.sleep(0.005)
+
+    first = start()
+    come_to(first, 40)
+    first.send_signal(signal.SIGSTOP)
+    second = start()
+    _, stderr = second.communicate(timeout=60)
+    assert second.returncode == 2
+    assert f"is in use by process {first.pid} on" in stderr
+    first.kill()
+    first.communicate()
+    third = start()
+    time.sleep(2)
+    third.send_signal(signal.SIGTERM)  # whatever it is at by then: importing, compiling, training, drawing
+    _, stderr = third.communicate(timeout=100)
+    assert third.returncode in (0, 130, -signal.SIGTERM)
+    assert "Traceback" not in stderr
+    last = start()
+    stdout, stderr = last.communicate(timeout=100)
+    assert (last.returncode, stderr) == (0, "")
+    assert stdout.splitlines()[-1] == str(tmp_path / "run" / "report.html")
+    kept = {name: data for name, data in contents(tmp_path / "run").items() if "figure" not in name and "report" not in name}
+    wanted = contents(alone)
+    command = b'"command": "command"'
+    assert wanted["result.json"].count(command) == 1
+    del wanted["result.json"], kept["result.json"]  # which holds the command
+    assert kept == wanted
 
 
 @pytest.fixture
@@ -233,7 +284,7 @@ def test_a_flip_of_any_bit_of_a_checkpoint_is_noticed(saved):
             checkpoint.load(folder, 3, tree, "me")
 
 
-def test_equal_states_are_equal_files(saved, tmp_path):
+def test_equal_states_are_equal_files(saved):
     folder, tree = saved
     first = checkpoint.path_of(folder, 3).read_bytes()
     checkpoint.save(folder, 3, jax.tree.map(np.copy, tree), "me")
@@ -246,9 +297,8 @@ def test_rows_are_cut_back_to_what_is_whole(tmp_path):
     whole = path.read_bytes()
     for cut in range(len(whole)):
         path.write_bytes(whole[:cut])
-        rows = files.read_rows(path, lambda rows: rows)
-        assert rows == [{"a": 1}, {"a": 2}][: whole[:cut].count(b"\n")]
-        assert path.read_bytes() == whole[: sum(len(line) for line in whole[:cut].splitlines(True) if line.endswith(b"\n"))]
+        assert files.read_rows(path, lambda rows: rows) == [{"a": 1}, {"a": 2}][: whole[:cut].count(b"\n")]
+        assert path.read_bytes() == whole[: whole[:cut].rfind(b"\n") + 1]
 
 
 def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
