@@ -136,16 +136,8 @@ def test_a_run_writes_everything_and_ends_with_the_report(tiny):
     directory, done = tiny
     assert done.stdout.splitlines()[-1] == str(directory / "report.html")
     assert done.stderr == ""
-    names = {
-        "manifest.json",
-        "metrics.jsonl",
-        "results.jsonl",
-        "result.json",
-        "figure.svg",
-        "figure.pdf",
-        "figure.png",
-        "report.html",
-    }
+    names = {"encodings", "lock", "manifest.json", "metrics.jsonl", "results.jsonl", "result.json"}
+    names |= {"figure.svg", "figure.pdf", "figure.png", "report.html"}
     assert {path.name for path in directory.iterdir()} == names
     assert re.search(r"learned +10/12 steps +loss \d\.\d+ +\d+ steps/s +\d+ s left", done.stdout)
     assert "token accuracy in %" in done.stdout
