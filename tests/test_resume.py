@@ -14,36 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments import checkpoint, files, load, run, store
+from experiments import checkpoint, files, load, run, soak, store
 from experiments.soak import contents
 
 ROOT = Path(__file__).parent.parent
-CONFIG = """
-title = "resumed"
-seeds = [0, 5]
-[task]
-type = "copy"
-symbols = 24
-length = 3
-[model]
-features = 16
-[train]
-steps = 120
-batch = 4
-learning_rate = 1e-2
-warmup = 2
-report_every = 4
-[evaluate]
-multiples = [1, 2]
-sequences = 10
-[encodings.learned]
-type = "learned"
-[encodings.rope]
-type = "rope"
-[encodings.pi]
-extends = "rope"
-scaling = { type = "linear", factor = "match" }
-"""
+CONFIG = soak.CONFIG.replace("steps = 3000", "steps = 120").replace("report_every = 20", "report_every = 4")
 
 
 class Watch:
