@@ -35,10 +35,14 @@ TOKENS = jax.random.randint(jax.random.key(1), (2, 10), 0, 11)
 each = pytest.mark.parametrize("encoding", ENCODINGS, ids=repr)
 
 
+def new(config):
+    return jax.jit(lambda key: transformer.init(config, key))(jax.random.key(0))
+
+
 def model(encoding):
     """A model whose parameters are all away from zero, its full pass at a fixed spectrum, and its decoding."""
     config = TransformerConfig(vocabulary=11, encoding=encoding, features=16, heads=2)
-    params = jax.jit(lambda key: transformer.init(config, key))(jax.random.key(0))
+    params = new(config)
     params = jax.tree.map(lambda p: p + 0.3 * jnp.cos(jnp.arange(1.0, p.size + 1)).reshape(p.shape), params)
     graphdef, fixed = transformer.abstract(config), encoding.at(head_dim=8, length=CAPACITY)
 
@@ -83,7 +87,7 @@ def test_padding_changes_nothing(encoding):
 def test_a_full_cache_is_an_error_outside_jit_and_nan_inside():
     """dynamic_update_slice would shift the write and go on."""
     config = TransformerConfig(vocabulary=11, features=16)
-    params, graphdef = transformer.init(config, jax.random.key(0)), transformer.abstract(config)
+    params, graphdef = new(config), transformer.abstract(config)
     cache = transformer.empty_cache(config, 2, 4)
     with pytest.raises(ValueError, match="6 more tokens do not fit in a cache of 4 columns, 0 of them used"):
         transformer.decode(graphdef, params, TOKENS[:, :6], jnp.arange(6), cache)
@@ -126,7 +130,7 @@ def test_a_cache_through_a_change_of_spectrum_equals_the_full_pass():
     one layer the turned cache is exact."""
     scaling = jrope.DynamicNTK(2.0, 4)
     config = TransformerConfig(vocabulary=11, encoding=jrope.Rope(scaling=scaling), features=16, heads=2, layers=1)
-    params, graphdef = transformer.init(config, jax.random.key(0)), transformer.abstract(config)
+    params, graphdef = new(config), transformer.abstract(config)
     short, long = (config.encoding.at(head_dim=8, length=length) for length in (4, 10))
     positions = jnp.arange(10)
     want = transformer.apply(graphdef, params, TOKENS, positions, encoding=long)
@@ -178,7 +182,7 @@ def test_a_batch_padded_on_the_right_goes_on_from_its_own_lengths(encoding):
 def test_a_sequence_of_exactly_the_greatest_length(encoding):
     """transformers#31228: off by one where the sequence is as long as the table."""
     config = TransformerConfig(vocabulary=11, encoding=encoding, features=16, heads=2)
-    params, graphdef = transformer.init(config, jax.random.key(0)), transformer.abstract(config)
+    params, graphdef = new(config), transformer.abstract(config)
     positions = jnp.arange(10)
     want = transformer.apply(graphdef, params, TOKENS, positions)
     short = encoding.at(head_dim=8, length=4)  # the last length at which nothing has changed yet is the greatest itself
@@ -193,7 +197,7 @@ def test_the_room_in_a_cache_says_nothing_about_the_sequence():
     """llama.cpp#24823: LongRoPE's list chosen by the allocated length. Where it matters, the length must be told."""
     scaling = jrope.LongRope((1.0,) * 4, (1.0, 2.0, 3.0, 4.0), 8, factor=2.0)
     config = TransformerConfig(vocabulary=11, encoding=jrope.Rope(scaling=scaling), features=16, heads=2)
-    params, graphdef = transformer.init(config, jax.random.key(0)), transformer.abstract(config)
+    params, graphdef = new(config), transformer.abstract(config)
     tokens, positions, cache = TOKENS[:, :8], jnp.arange(8), transformer.empty_cache(config, 2, CAPACITY)
     want = transformer.apply(graphdef, params, tokens, positions)
     got, _ = transformer.decode(graphdef, params, tokens, positions, cache, encoding=config.encoding.at(head_dim=8, length=8))

@@ -149,7 +149,7 @@ def test_no_table_ends(traced):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dim", [*range(2, 34, 2), 66])
+@pytest.mark.parametrize("dim", [2, 4, 6, 30, 66])
 def test_any_even_number_of_features_rotates(dim, layout):
     """x-transformers#296 forced 32 features on smaller heads. Against complex multiplication."""
     x, positions = normal(3, 1, dim), np.array([0, 3, 77])
