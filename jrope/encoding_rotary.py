@@ -7,6 +7,7 @@ import numpy as np
 
 from jrope.axes import Axial, Sections
 from jrope.encoding import Encoding
+from jrope.phase import is_concrete
 from jrope.rotary import LAYOUTS, Layout, Spectrum, apply_rotary, rotate, rotation_tables, spectrum
 from jrope.scaling import Scaling
 from jrope.xpos import reach, xpos_rotation
@@ -17,7 +18,7 @@ class Rope(Encoding):
     """Rotary position embedding, plain or scaled.
 
     Attributes:
-      base: of the geometric spectrum (rope_theta).
+      base: of the geometric spectrum (rope_theta); may be traced, to vmap or differentiate over bases.
       scaling: None, or a function of a spectrum such as `Linear`, `NTK`, `DynamicNTK` or `Yarn`.
       layout: which features form a pair, see `apply_rotary`.
       rotary_fraction: how much of each head rotates, its first int(head_dim * rotary_fraction) features.
@@ -35,7 +36,7 @@ class Rope(Encoding):
     axes: Sections | Axial | None = None
 
     def __post_init__(self):
-        if not 0 < self.base < float("inf"):
+        if is_concrete(self.base) and not 0 < self.base < float("inf"):
             raise ValueError(f"Rope: base must be positive and finite, got {self.base}")
         if self.layout not in LAYOUTS:
             raise ValueError(f"Rope: layout must be one of {LAYOUTS}, got {self.layout!r}")

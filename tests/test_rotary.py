@@ -239,6 +239,8 @@ def test_gradients_flow_to_x_and_to_a_traced_base():
     np.testing.assert_allclose(jax.grad(loss)(100.0), slope, rtol=1e-2)
     bases = jnp.array([100.0, 10_000.0])
     np.testing.assert_allclose(jax.vmap(loss)(bases), [loss(100.0), loss(10_000.0)], rtol=1e-5)
+    by_value = jax.vmap(lambda base: jrope.Rope(base=base).rotation({}, positions, positions, head_dim=8)(x, x)[0])(bases)
+    np.testing.assert_allclose(by_value[0], jrope.rope(x, positions, base=100.0), atol=1e-5)
 
 
 @pytest.mark.parametrize(
