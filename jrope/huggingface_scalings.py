@@ -53,8 +53,12 @@ def number(model: str, key: str, value) -> Any:
 
 
 def outer(config: dict, model: str, names, default) -> Any:
-    """The number under the first of these top-level keys that has one."""
-    return next((number(model, key, config[key]) for key in names if config.get(key) is not None), default)
+    """The number under these top-level keys, which are names of one thing."""
+    given = {key: number(model, key, config[key]) for key in names if config.get(key) is not None}
+    if len(set(given.values())) > 1:
+        told = " and ".join(f"{key}={value!r}" for key, value in given.items())
+        raise ValueError(f"from_huggingface: {model}: {told} are not the same")
+    return next(iter(given.values()), default)
 
 
 _OLD_KINDS = {"mrope": "default", "su": "longrope", "deepseek_yarn": "yarn"}

@@ -260,3 +260,17 @@ def test_what_is_not_known_is_refused_by_name(config, words):
 def test_unknown_layer_types_are_refused(config, layer_type):
     with pytest.raises(ValueError, match=f"layer_type={layer_type!r}"):
         from_huggingface(config, layer_type)
+
+
+def test_two_names_of_one_thing_must_agree():
+    config = {
+        "model_type": "gpt_neox",
+        "hidden_size": 64,
+        "num_attention_heads": 2,
+        "rotary_emb_base": 10_000,
+        "rotary_pct": 0.25,
+    }
+    assert jrope.from_huggingface(config).rotary_fraction == 0.25
+    assert jrope.from_huggingface({**config, "partial_rotary_factor": 0.25}).rotary_fraction == 0.25
+    with pytest.raises(ValueError, match=r"partial_rotary_factor=0.5 and rotary_pct=0.25 are not the same"):
+        jrope.from_huggingface({**config, "partial_rotary_factor": 0.5})
