@@ -29,12 +29,12 @@ def extrapolation(result: Result) -> alt.HConcatChart:
     worst = max([task["chance_loss"], *(point["high"] for point in _points(result, "loss"))])
     accuracy = [
         trained,
-        _horizontal(task["chance"], "random symbol"),
+        _horizontal(task["chance"], "chance (a random symbol)"),
         *_lines(result, "accuracy", _scale("token accuracy", [0, 1.1], values=[0, 0.2, 0.4, 0.6, 0.8, 1]), name_at=-13),
     ]
     loss = [
         trained,
-        _horizontal(task["chance_loss"], "random symbol"),
+        _horizontal(task["chance_loss"], "chance (a random symbol)"),
         *([_horizontal(task["floor"], "best possible", name_at=9)] if task["floor"] else []),
         *_lines(
             result,
