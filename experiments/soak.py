@@ -1,6 +1,6 @@
 """`python -m experiments.soak`: kills runs at random moments, resumes them, and compares every byte with a run left alone.
 
-Not a test but a trial, for a maintainer before a release: a hundred kills take about half an hour on 2 cores. The same in a
+Not a test but a trial, for a maintainer to leave running before a release: it prints as it goes. The same in a
 quick form is in tests/test_resume.py.
 """
 
