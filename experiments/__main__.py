@@ -94,7 +94,7 @@ def _warn(message: str):
 def validate(config: Config, overrides: Overrides = None):
     """Check a config, and say every mistake in it, without running anything."""
     experiment = _load(config, overrides)
-    trained, evaluated = len(experiment.trained()), len(experiment.encodings)
+    trained, evaluated = len(experiment.stages()), len(experiment.encodings)
     print(f"{config}: valid: {trained} encodings to train, {evaluated} to evaluate, {len(experiment.seeds)} seeds")
 
 

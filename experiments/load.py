@@ -8,8 +8,9 @@ from typing import Any
 
 import pydantic
 
-from experiments.config import Experiment, Extends
-from experiments.sections import TAGGED, Section
+from experiments.config import Experiment, Extends, FineTune
+from experiments.sections import TAGGED, Section, Typed
+from experiments.sweep import expanded
 
 LONGEST_CONTEXT = 16_384  # tokens; beyond it, dense attention does not fit the memory of the machines this is for
 
@@ -44,11 +45,15 @@ def validate(data: dict[str, Any]) -> Experiment:
       ConfigError: naming everything that is wrong.
     """
     try:
+        data = expanded(data)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    try:
         experiment = Experiment.model_validate(data)
     except pydantic.ValidationError as error:
         raise ConfigError("\n".join(_line(e) for e in error.errors(include_url=False))) from None
     if mistakes := list(_mistakes(experiment)):
-        raise ConfigError("\n".join(mistakes))
+        raise ConfigError("\n".join(dict.fromkeys(mistakes)))
     return experiment
 
 
@@ -77,50 +82,78 @@ def _override(data: dict[str, Any], override: str):
 
 def _mistakes(experiment: Experiment):
     """What the schema cannot see: how sections fit together."""
-    task, model, train, multiples = experiment.task, experiment.model, experiment.train, experiment.evaluate.multiples
+    task, multiples, tuned = experiment.task, experiment.evaluate.multiples, experiment.finetune
     if len(set(experiment.seeds)) < len(experiment.seeds):
         yield f"seeds: should all be different, got {experiment.seeds}"
-    if train.warmup >= train.steps:
-        yield f"train.warmup: should be less than train.steps, {train.steps}, got {train.warmup}"
-    if model.features % model.heads:
-        yield f"model.features: should be a multiple of model.heads, {model.heads}, got {model.features}"
     if 1 not in multiples:
         yield f"evaluate.multiples: should have a 1, which tells whether a model has learned, got {multiples}"
+    if tuned is not None:
+        yield from _mistakes_of_finetuning(tuned)
     lengths = [experiment.length(multiple) for multiple in multiples]
+    trained = [task.length] if tuned is None else [task.length, experiment.length(tuned.multiple)]
     if min(lengths) < 1 or len(set(lengths)) < len(lengths):
         yield f"evaluate.multiples: should make different lengths of at least 1, got {multiples}, which make {lengths}"
-    elif (longest := max(experiment.context(multiple).length for multiple in (1, *multiples))) > LONGEST_CONTEXT:
+    elif (longest := max(experiment.task_value().context(length) for length in (*lengths, *trained))) > LONGEST_CONTEXT:
         yield f"evaluate.multiples: should need at most {LONGEST_CONTEXT} tokens of context, got {multiples}: {longest}"
     else:
         try:
-            experiment.task_value().check(task.length, lengths)
+            for length in trained:
+                experiment.task_value().check(length, lengths)
         except ValueError as error:
             yield f"task: {error}"
         for label, section in experiment.encodings.items():
             yield from _mistakes_of_encoding(experiment, label, section)
 
 
+def _mistakes_of_finetuning(tuned: FineTune):
+    points = tuned.evaluate_at
+    if len(set(points)) < len(points) or max(points) != tuned.steps:
+        yield (
+            "finetune.evaluate_at: should be different numbers of steps, of which the greatest is finetune.steps,"
+            f" {tuned.steps}, got {points}"
+        )
+    if tuned.warmup >= tuned.steps:
+        yield f"finetune.warmup: should be less than finetune.steps, {tuned.steps}, got {tuned.warmup}"
+
+
 def _mistakes_of_encoding(experiment: Experiment, label: str, section: Section):
     path = f"encodings.{label}"
     if isinstance(section, Extends):
         parent = experiment.encodings.get(section.extends)
-        if parent is None or isinstance(parent, Extends):
-            trained = [name for name, other in experiment.encodings.items() if not isinstance(other, Extends)]
+        if not isinstance(parent, Typed):
+            trained = [name for name, other in experiment.encodings.items() if isinstance(other, Typed)]
             yield f"{path}.extends: {_unknown(section.extends, trained, 'trained encoding')}"
             return
-        if "scaling" not in type(parent).model_fields:
-            yield f"{path}.extends: {section.extends!r} is of type {parent.type!r}, which has no scaling"
+        if section.scaling is not None and "scaling" not in type(parent).model_fields:
+            yield f"{path}.scaling: {section.extends!r} is of type {parent.type!r}, which has no scaling"
             return
-    head_dim = experiment.model.features // experiment.model.heads
+        if section.window is not None and experiment.has_parameters(section.extends):
+            yield f"{path}.window: {section.extends!r} has parameters of its own, which a window would not find"
+            return
+    elif mistakes := list(_mistakes_of_training(experiment, label)):
+        yield from mistakes
+        return
+    longest = experiment.trained_multiple(label)
     try:
-        for multiple in experiment.evaluate.multiples:
-            encoding = experiment.encoding(label, multiple)
-            encoding.at(head_dim=head_dim, length=experiment.context(multiple).length)
-        limit, trained = experiment.encoding(label, 1).limit, experiment.context(1).trained
-        if limit is not None and limit < trained:
-            yield f"{path}: should have a value for all {trained} tokens of the trained context, but ends after {limit}"
+        for multiple in (*experiment.evaluate.multiples, longest):
+            experiment.acting(label, multiple)
+        limit, reach = experiment.encoding(label, longest).limit, experiment.reach(label, longest)
+        if limit is not None and limit < reach:
+            yield f"{path}: should have a value for all {reach} positions that it is trained on, but ends after {limit}"
     except (ValueError, OverflowError) as error:
         yield f"{path}: {error}"
+
+
+def _mistakes_of_training(experiment: Experiment, label: str):
+    """How a trained encoding's model and training fit together, where it says something of its own or not."""
+    section, model, train = experiment.encodings[label], experiment.model_of(label), experiment.train_of(label)
+    own = f"encodings.{label}."
+    if train.warmup >= train.steps:
+        path = f"{own if section.train else ''}train.warmup"
+        yield f"{path}: should be less than train.steps, {train.steps}, got {train.warmup}"
+    if model.features % model.heads:
+        path = f"{own if section.model else ''}model.features"
+        yield f"{path}: should be a multiple of model.heads, {model.heads}, got {model.features}"
 
 
 def _line(error: Any) -> str:

@@ -21,7 +21,10 @@ class Row(TypedDict):
     accuracy: float | None
     exact_match: float | None
     loss: float | None
+    accuracy_along: NotRequired[list[float]]  # in equal parts of the answers, first to last
+    loss_along: NotRequired[list[float]]
     fitted: bool  # whether the model that the encoding runs on has learned the task at the trained length
+    finetuned: NotRequired[int]  # steps of further training before these scores
     limit: NotRequired[int]  # positions that the encoding has a value for, where this length goes past them
     diverged: NotRequired[int]  # the step at whose report training was found to have diverged
 
@@ -39,6 +42,26 @@ class TaskFacts(TypedDict):
     parents: dict[str, str]  # each encoding's trained one: itself, or the one it extends
 
 
+class Bands(TypedDict):
+    """A RoPE spectrum at the longest evaluated length."""
+
+    frequencies: list[float]  # radians per position, of each pair
+    amplitude: float
+
+
+class EvaluateFacts(TypedDict):
+    sequences: int
+
+
+class ConfigFacts(TypedDict):
+    """What a reader of the scores uses of the config."""
+
+    title: str
+    seeds: list[int]
+    evaluate: EvaluateFacts
+    encodings: dict[str, dict[str, Any]]
+
+
 class Result(TypedDict):
     """All that a run leaves behind, and all that figures and reports read."""
 
@@ -47,6 +70,7 @@ class Result(TypedDict):
     environment: dict[str, Any]
     config: dict[str, Any]
     task: TaskFacts
+    bands: dict[str, Bands]
     rows: list[Row]
 
 
@@ -80,16 +104,28 @@ def multiples(result: Result) -> list[float]:
     return list(lengths(result).values())
 
 
-def rows(result: Result, label: str, multiple: float) -> list[Row]:
-    return [row for row in result["rows"] if row["encoding"] == label and row["multiple"] == multiple]
+def points(result: Result, label: str) -> list[int]:
+    """After how many steps of fine-tuning the encoding was evaluated, ascending; none if it was not fine-tuned."""
+    return sorted({row["finetuned"] for row in result["rows"] if row["encoding"] == label and "finetuned" in row})
 
 
-def cell(result: Result, label: str, multiple: float, metric: str) -> Cell | None:
+def rows(result: Result, label: str, multiple: float, finetuned: int | None = None) -> list[Row]:
+    """The rows of all seeds; of an encoding that was fine-tuned, after that many steps, by default after all."""
+    own = [row for row in result["rows"] if row["encoding"] == label and row["multiple"] == multiple]
+    point = max((row.get("finetuned", 0) for row in own), default=0) if finetuned is None else finetuned
+    return [row for row in own if row.get("finetuned", point) == point]
+
+
+def values(result: Result, label: str, multiple: float, metric: str, finetuned: int | None = None) -> list[float]:
+    """A metric of each seed, in their order; none if a seed has no value."""
+    found = [row[metric] for row in rows(result, label, multiple, finetuned)]
+    return [] if any(value is None for value in found) else found
+
+
+def cell(result: Result, label: str, multiple: float, metric: str, finetuned: int | None = None) -> Cell | None:
     """Mean and range over seeds of accuracy, exact_match or loss; None where a seed has no value."""
-    values = [row[metric] for row in rows(result, label, multiple)]
-    if not values or any(value is None for value in values):
-        return None
-    return Cell(statistics.fmean(values), min(values), max(values))
+    found = values(result, label, multiple, metric, finetuned)
+    return Cell(statistics.fmean(found), min(found), max(found)) if found else None
 
 
 def absent(result: Result, label: str, multiple: float) -> str:

@@ -26,9 +26,8 @@ from typing import Any
 import filelock
 from pydantic import TypeAdapter, ValidationError
 
-from experiments.config import Experiment
 from experiments.files import DiskError, telling, write_json
-from experiments.results import Result
+from experiments.results import ConfigFacts, Result
 
 FORMAT = 1  # of a run's files; a reader refuses any other
 PACKAGES = ("jrope", "jax", "jaxlib", "flax", "optax", "numpy")
@@ -39,8 +38,13 @@ class StoreError(Exception):
 
 
 @contextmanager
-def session(directory: Path, config: dict[str, Any], command: str) -> Iterator[tuple[dict[str, Any], list[str]]]:
+def session(
+    directory: Path, config: dict[str, Any], command: str, imports: dict[str, str]
+) -> Iterator[tuple[dict[str, Any], list[str]]]:
     """Holds a run's directory, new or to be continued, for as long as this process works on it.
+
+    Args:
+      imports: a digest of the source of each class that the config imports.
 
     Yields:
       the manifest, and warnings for the user.
@@ -65,19 +69,20 @@ def session(directory: Path, config: dict[str, Any], command: str) -> Iterator[t
     except OSError as error:
         raise DiskError(f"{directory}: {error.strerror or error}") from None
     with lock:
-        manifest, warnings = _continued(path, config) if path.exists() else ({}, [])
-        here = {"started": now(), "ended": None, "process": os.getpid(), "host": socket.gethostname()}
+        here = environment() | imports
+        manifest, warnings = _continued(path, config, here) if path.exists() else ({}, [])
+        began = {"started": now(), "ended": None, "process": os.getpid(), "host": socket.gethostname()}
         manifest = {
             "format": FORMAT,
             "command": command,
             "config": config,
             "config_sha256": digest(config),
             "seeds": "vmapped" if len(config["seeds"]) > 1 else "single",
-            "environment": environment(),  # of the first session, which the others should have too
+            "environment": here,  # of the first session, which the others should have too
             "sessions": [],
             **manifest,
         }
-        manifest["sessions"].append({**here, "environment": environment()})
+        manifest["sessions"].append({**began, "environment": here})
         write_json(path, manifest)
         try:
             yield manifest, warnings
@@ -88,7 +93,7 @@ def session(directory: Path, config: dict[str, Any], command: str) -> Iterator[t
                     write_json(path, manifest)
 
 
-def _continued(path: Path, config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _continued(path: Path, config: dict[str, Any], here: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The manifest of a run that is to be continued with this config, and what has changed around it."""
     manifest = _json(path)
     if manifest.get("format") != FORMAT or not isinstance(manifest.get("sessions"), list) or "environment" not in manifest:
@@ -99,8 +104,10 @@ def _continued(path: Path, config: dict[str, Any]) -> tuple[dict[str, Any], list
     ]
     if changed:
         raise StoreError(f"{path.parent} is a run of another config; give another --out, or undo:\n" + "\n".join(changed))
-    before, here = manifest["environment"], environment()
-    differences = [f"{key} {before.get(key)}, now {here.get(key)}" for key in here if before.get(key) != here.get(key)]
+    before = manifest["environment"]
+    differences = [
+        f"{key} {before.get(key)}, now {here.get(key)}" for key in {**before, **here} if before.get(key) != here.get(key)
+    ]
     told = f"Since this run began there has changed: {'; '.join(differences)}. Its numbers may differ from one run left alone."
     return manifest, [told] if differences else []
 
@@ -189,7 +196,7 @@ def read(directory: Path) -> Result:
         raise StoreError(f"{path}: has format {result['format']!r}, but this version of jrope reads format {FORMAT}")
     try:
         result = TypeAdapter(Result).validate_python(result)
-        Experiment.model_validate(result["config"])
+        TypeAdapter(ConfigFacts).validate_python(result["config"])
     except ValidationError as error:
         first, count = error.errors(include_url=False)[0], error.error_count()
         place = ".".join(map(str, first["loc"]))
