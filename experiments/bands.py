@@ -1,4 +1,4 @@
-"""The spectrum of every RoPE in an experiment, trained and as it is at the longest evaluated length: what its results come from."""
+"""The spectrum of every RoPE in an experiment, as it is at the longest evaluated length: what explains the results."""
 
 from typing import Any
 

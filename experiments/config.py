@@ -208,16 +208,19 @@ class Experiment(Section):
                 stages[self.parent(label)].append(label)
         return stages
 
-    def is_finetuned(self, label: str) -> bool:
-        return self.finetune is not None and self.parent(label) != label
+    def finetuning(self, label: str) -> FineTune | None:
+        """How the encoding is trained further; None if it is not."""
+        return self.finetune if self.parent(label) != label else None
 
     def trained_multiple(self, label: str) -> float:
         """The length that a model is trained on, or trained further, as a multiple of the trained one."""
-        return self.finetune.multiple if self.is_finetuned(label) else 1
+        tuned = self.finetuning(label)
+        return tuned.multiple if tuned else 1
 
     def points(self, label: str) -> list[int]:
         """After which steps of its training an encoding is evaluated."""
-        return sorted(self.finetune.evaluate_at) if self.is_finetuned(label) else [self.train_of(label).steps]
+        tuned = self.finetuning(label)
+        return sorted(tuned.evaluate_at) if tuned else [self.train_of(label).steps]
 
     def positions(self, label: str) -> Positions:
         section = self.encodings[self.parent(label)].positions
@@ -228,9 +231,7 @@ class Experiment(Section):
 
     def train_of(self, label: str) -> Train | FineTune:
         """How the model of that label is trained, or trained further."""
-        if self.is_finetuned(label):
-            return self.finetune
-        return _with(self.train, self.encodings[self.parent(label)].train)
+        return self.finetuning(label) or _with(self.train, self.encodings[self.parent(label)].train)
 
     def encoding(self, label: str, multiple: float) -> jrope.Encoding:
         """The encoding of that label at a multiple of the trained length."""
@@ -257,10 +258,10 @@ class Experiment(Section):
 
     def trainer(self, label: str) -> Trainer:
         """How the model of that label is trained."""
-        task, train, tuned = self.task_value(), self.train_of(label), self.is_finetuned(label)
-        options = train.model_dump(exclude={"report_every", "multiple", "evaluate_at"})
+        options = self.train_of(label).model_dump(exclude={"report_every", "multiple", "evaluate_at"})
         length = self.length(self.trained_multiple(label))
-        return Trainer(task, self._model(label), self.positions(label), length, **options, stream=3 if tuned else 1)
+        stream = 3 if self.finetuning(label) else 1
+        return Trainer(self.task_value(), self._model(label), self.positions(label), length, **options, stream=stream)
 
     def _model(self, label: str) -> TransformerConfig:
         """The transformer, with the encoding where it has parameters: else one model serves all encodings."""

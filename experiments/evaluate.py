@@ -60,8 +60,8 @@ def evaluate(
 ) -> Scores:
     """Evaluates the parameters of each seed, under each of the encodings, on fresh sequences of this length.
 
-    The encodings are data, alike but for their arrays: all scalings of a trained RoPE run side by side in one compiled program.
-    `between` is called between parts of the work, and may raise.
+    The encodings are data, alike but for their arrays: all scalings of a trained RoPE run side by side in one compiled
+    program. `between` is called between parts of the work, and may raise.
     """
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *encodings)
     tokens = len(encodings) * len(seeds) * task.context(length)

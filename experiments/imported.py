@@ -19,7 +19,7 @@ class Imported(Typed):
 
     model_config = ConfigDict(extra="allow")
     type: str
-    kind: ClassVar[type]  # what the class must derive from
+    kind: ClassVar[Any] = object  # what the class must derive from
 
     def value(self, context):
         try:
@@ -37,11 +37,8 @@ class Imported(Typed):
         except Exception as error:  # of any kind, since it is the user's code that runs
             raise ValueError(f"type: {self.type!r} cannot be imported: {error!r}") from None
         kind = type(self).kind
-        frozen = isinstance(cls, type) and issubclass(cls, kind) and cls.__dataclass_params__.frozen  # type: ignore
-        if not frozen:
-            raise ValueError(
-                f"type: {self.type!r} should be a frozen dataclass derived from {kind.__module__}.{kind.__name__}"
-            )
+        if not (isinstance(cls, type) and issubclass(cls, kind)):
+            raise ValueError(f"type: {self.type!r} should be a subclass of {kind.__module__}.{kind.__name__}")
         return cls
 
     def source(self) -> Path:
@@ -62,8 +59,7 @@ def _section(name: str, cls: Any) -> type[Typed]:
 
 def imported(kind: str, cls: type, base: type[Typed] = Typed) -> Any:
     """The section model of the user's own subclasses of `cls`."""
-    model = pydantic.create_model("Imported", __base__=(Imported, base))
-    model.kind = cls
+    model = type("Imported", (Imported, base), {"kind": cls, "model_config": Imported.model_config, "__module__": __name__})
     return tagged(kind, OWN, model)
 
 
@@ -72,9 +68,7 @@ def digests(section: Any) -> dict[str, str]:
     found = {}
     if isinstance(section, Imported):
         found[section.type] = hashlib.sha256(section.source().read_bytes()).hexdigest()[:16]
-    inner = (
-        section.__dict__.values() if isinstance(section, Section) else section.values() if isinstance(section, dict) else ()
-    )
-    for value in section if isinstance(section, list) else inner:
+    inner = section.__dict__ if isinstance(section, Section) else section
+    for value in inner.values() if isinstance(inner, dict) else inner if isinstance(inner, list) else ():
         found |= digests(value)
     return found

@@ -125,7 +125,7 @@ def _mistakes_of_encoding(experiment: Experiment, label: str, section: Section):
             yield f"{path}.extends: {_unknown(section.extends, trained, 'trained encoding')}"
             return
         if section.scaling is not None and "scaling" not in type(parent).model_fields:
-            yield f"{path}.scaling: {section.extends!r} is of type {parent.type!r}, which has no scaling"
+            yield f"{path}.scaling: {section.extends!r} has no scaling to replace"
             return
         if section.window is not None and experiment.has_parameters(section.extends):
             yield f"{path}.window: {section.extends!r} has parameters of its own, which a window would not find"

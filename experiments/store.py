@@ -105,9 +105,8 @@ def _continued(path: Path, config: dict[str, Any], here: dict[str, Any]) -> tupl
     if changed:
         raise StoreError(f"{path.parent} is a run of another config; give another --out, or undo:\n" + "\n".join(changed))
     before = manifest["environment"]
-    differences = [
-        f"{key} {before.get(key)}, now {here.get(key)}" for key in {**before, **here} if before.get(key) != here.get(key)
-    ]
+    keys = [key for key in {**before, **here} if before.get(key) != here.get(key)]
+    differences = [f"{key} {before.get(key)}, now {here.get(key)}" for key in keys]
     told = f"Since this run began there has changed: {'; '.join(differences)}. Its numbers may differ from one run left alone."
     return manifest, [told] if differences else []
 

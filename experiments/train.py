@@ -28,8 +28,8 @@ class Trainer:
     """How a model is trained: hashable, so that it is a static argument of the jitted functions below.
 
     Attributes:
-      model: gives the parameters; which encoding acts in it is an argument of its own, so that all that differ in arrays alone,
-        such as the RoPE of several bases and scalings, are trained by one compiled program.
+      model: gives the parameters; which encoding acts in it is an argument of its own, so that all that differ in arrays
+        alone, such as the RoPE of several bases and scalings, are trained by one compiled program.
       stream: of random numbers that the data comes from: one for training, another for training that goes on from its end.
     """
 

@@ -201,8 +201,8 @@ class Work:
         state = self._loaded(self.trainer.steps, like)
         if state is None:
             raise store.StoreError(
-                f"{self.folder}: the last checkpoint of {self.label!r}, which others go on from, cannot be trusted; remove that"
-                " folder to train it again"
+                f"{self.folder}: the last checkpoint of {self.label!r}, which others go on from, cannot be trusted; remove"
+                " that folder to train it again"
             )
         return state.params
 
@@ -210,7 +210,7 @@ class Work:
         """One row of results; without scores where there is none."""
         context = self.experiment.context(multiple).length
         place = {"encoding": label, "seed": seed, "multiple": multiple, "length": self.experiment.length(multiple)}
-        tuned = {"finetuned": point} if self.experiment.is_finetuned(label) else {}
+        tuned = {"finetuned": point} if self.experiment.finetuning(label) else {}
         nothing = {"accuracy": None, "exact_match": None, "loss": None}
         return {**place, **tuned, "context": context, **(scores or nothing), "fitted": fitted, **more}
 

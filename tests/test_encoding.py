@@ -131,6 +131,7 @@ OTHER = {  # another value for every field that any encoding or scaling has
     "layout": "half",
     "rotary_fraction": 0.5,
     "max_length": 9,
+    "size": 1,
     "scale": 1.0,
     "encodings": (Alibi(),),
     "factor": 3.0,
