@@ -98,6 +98,9 @@ def _some_of(section: type[Section]) -> Any:
     return create_model(f"SomeOf{section.__name__}", __base__=Section, **fields)
 
 
+Label = Annotated[str, Field(min_length=1, max_length=60)]
+
+
 class Swept(Section):
     """What a sweep set in this one of the encodings that it made: written by jrope itself, where a config says `sweep`."""
 
@@ -106,11 +109,15 @@ class Swept(Section):
 
 
 class Trained(Typed):
-    """An encoding that a model is trained with, and what that model needs of its own to fit the trained length."""
+    """An encoding that a model is trained with, and what that model needs of its own to fit the trained length.
+
+    `panel` names the row of the figure that it is drawn in.
+    """
 
     model: _some_of(Model) | None = None
     train: _some_of(Train) | None = None
     positions: one_of("positions", [typed("positions", name, cls, {}) for name, cls in POSITIONS.items()]) | None = None
+    panel: Label | None = None
     swept: Swept | None = None
 
 
@@ -138,6 +145,7 @@ class Extends(Section):
     extends: str
     scaling: _scaling | None = None
     window: Count | Literal["trained"] | None = None
+    panel: Label | None = None
     swept: Swept | None = None
 
 
@@ -152,7 +160,6 @@ class Evaluate(Section):
 
 
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
-Label = Annotated[str, Field(min_length=1, max_length=60)]
 
 
 _own_task = imported("task", Task, TaskSection)

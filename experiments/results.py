@@ -104,6 +104,11 @@ def multiples(result: Result) -> list[float]:
     return list(lengths(result).values())
 
 
+def swept(result: Result, label: str) -> dict[str, Any] | None:
+    """Of an encoding that a sweep made: the sweep it is `of`, and the `values` that it set."""
+    return result["config"]["encodings"].get(label, {}).get("swept")
+
+
 def points(result: Result, label: str) -> list[int]:
     """After how many steps of fine-tuning the encoding was evaluated, ascending; none if it was not fine-tuned."""
     return sorted({row["finetuned"] for row in result["rows"] if row["encoding"] == label and "finetuned" in row})
