@@ -45,6 +45,13 @@ def write_json(path: Path, value: Mapping[str, Any]):
     write_bytes(path, json.dumps(value, indent=1, allow_nan=False).encode())
 
 
+def write_table(path: Path, value: Mapping[str, Any], rows: str):
+    """Writes a JSON object whose list `rows` has one line for each, for people and for diffs."""
+    lines = ",\n".join("  " + json.dumps(row, allow_nan=False) for row in value[rows])
+    rest = json.dumps({key: inner for key, inner in value.items() if key != rows}, indent=1, allow_nan=False)
+    write_bytes(path, f'{rest[:-2]},\n "{rows}": [\n{lines}\n ]\n}}\n'.encode())
+
+
 def write_rows(path: Path, rows: list[dict[str, Any]]):
     write_bytes(path, "".join(map(_line, rows)).encode())
 

@@ -10,7 +10,7 @@ import numpy as np
 from experiments import store
 from experiments.bands import bands
 from experiments.config import Experiment
-from experiments.files import telling, write_json, write_rows
+from experiments.files import telling, write_rows, write_table
 from experiments.imported import digests
 from experiments.progress import Display
 from experiments.results import Result, TaskFacts
@@ -57,7 +57,7 @@ def run(
         write_rows(directory / "results.jsonl", rows)
         about = {key: manifest[key] for key in ("format", "command", "config", "environment")}
         result = {**about, "task": _task(experiment), "bands": bands(experiment), "rows": rows}
-        write_json(directory / "result.json", result)
+        write_table(directory / "result.json", result, "rows")
         return store.read(directory)
 
 

@@ -51,8 +51,8 @@ def bands(result: Result) -> alt.TopLevelMixin | None:
     kept = alt.Y("kept:Q", title="frequency after scaling / before", scale=alt.Scale(domain=[0, 1.05], nice=False))
     longest = max(results.multiples(result))
     subtitle = [
-        f"Spectra as they are at {longest:g}× the trained length. Left: pairs above the dotted line never completed a turn in",
-        "training. Right: 1 is a pair left as it was trained, 1 / factor a pair that is interpolated; between them is the ramp.",
+        f"Spectra as they are at {longest:g}× the trained length. Left: pairs above the dotted line never completed a turn",
+        "in training. Right: 1 is a pair left as it was trained, 1 / factor one that is interpolated; between is the ramp.",
     ]
     scaled = [point for point in points if point["kept"] is not None]
     return style.titled(
