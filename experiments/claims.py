@@ -3,8 +3,8 @@
 A verdict is never typed: a claim says which comparison bears on it, and the comparison is made seed by seed. Seeds share
 data and, where encodings run on the same trained weights, those too, so differences are paired. `agrees` needs the claimed
 sign in every seed and, on average, at least `BY`; so many seeds of one sign have, by chance, a probability of 2^-seeds.
-`disagrees` needs the same with the other sign. Anything else is `undecided`, and `not testable` where a model has not fitted or
-nothing here bears on it.
+`disagrees` needs the same with the other sign. Anything else is `undecided`, and `not testable` where a model has not fitted
+or nothing here bears on it.
 """
 
 import statistics

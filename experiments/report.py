@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from experiments import figures, results
 from experiments.files import telling
+from experiments.remarks import remarks
 from experiments.results import Result
 
 _DRAW = """
@@ -47,6 +48,7 @@ def render(result: Result) -> str:
     return environment.from_string(template).render(
         result=result,
         results=results,
+        remarks=remarks(result),
         captions={name: CAPTIONS[name] for name in figures.figures(result)},
         metrics={"accuracy": "Token accuracy", "exact_match": "Exact match", "loss": "Loss (nats per answer)"},
         config=json.dumps(result["config"], indent=2),

@@ -1,6 +1,5 @@
 """Claims and comparisons, on results that are made up."""
 
-import itertools
 import re
 from pathlib import Path
 
@@ -130,7 +129,4 @@ def test_at_least_nine_encodings_have_fitted_copying():
     parents = result["task"]["parents"]
     assert sum(results.has_fitted(result, label) for label in parents if parents[label] == label) >= 9
     assert len(result["config"]["seeds"]) >= 5
-    assert all(
-        len(list(group)) >= 5
-        for _, group in itertools.groupby(result["rows"], key=lambda row: (row["encoding"], row["length"]))
-    )
+    assert len(result["rows"]) == len(parents) * 4 * len(result["config"]["seeds"])
