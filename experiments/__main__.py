@@ -120,28 +120,41 @@ def list_():
     out.print(table)
 
 
+Directories = Annotated[list[Path] | None, typer.Argument(metavar="DIR...", help="The directories of complete runs.")]
+Comparison = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to, if there are several.")]
+
+
 @app.command()
 def report(
-    directory: Annotated[Path | None, typer.Argument(metavar="DIR", help="The directory of a complete run.")] = None,
+    directories: Directories = None,
     every: Annotated[bool, typer.Option("--all", help="All stored results of the study, and its claims.")] = False,
+    output: Comparison = Path("runs/comparison"),
 ):
-    """Draw the figures and the report of a run again, from its stored results."""
-    if (directory is None) != every:
-        _fail("report: give either a DIR or --all", BAD_INPUT)
+    """Draw figures and report again from stored results; of several runs of one task, in one report that compares them."""
+    if bool(directories) == every:
+        _fail("report: give either directories of runs or --all", BAD_INPUT)
     from experiments import report as reports
-    from experiments import store, study, tables
+    from experiments import results, store, study, tables
     from experiments.files import DiskError
 
-    directories = [directory] if directory else [study.STUDY / name for name in study.names()]
     try:
-        for directory in directories:
-            result = store.read(directory)
-            path = reports.write(result, directory)
-            tables.show(result, out)
-            print(path)
         if every:
+            for name in study.names():
+                print(reports.write(study.stored(name), study.STUDY / name))
             print(study.write_claims())
-    except store.StoreError as error:
+            return
+        runs = {directory: store.read(directory) for directory in directories or []}
+        if len(runs) == 1:
+            ((directory, result),) = runs.items()
+            path = reports.write(result, directory)
+        else:
+            names = {directory.name for directory in runs}
+            told = {directory.name if len(names) == len(runs) else str(directory): run for directory, run in runs.items()}
+            result = results.merged(told)
+            path = reports.write_comparison(result, told, output)
+        tables.show(result, out)
+        print(path)
+    except (store.StoreError, results.Incomparable) as error:
         _fail(str(error), BAD_INPUT)
     except DiskError as error:
         _fail(str(error), DISK)

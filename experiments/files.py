@@ -62,8 +62,8 @@ def append_rows(path: Path, rows: list[dict[str, Any]]):
         file.write("".join(map(_line, rows)).encode())
 
 
-def read_rows(path: Path, keep: Callable[[list[dict]], list[dict]]) -> list[dict[str, Any]]:
-    """The rows of a file of JSON lines as far as they are whole and `keep` keeps them; the file is cut back to those."""
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file of JSON lines as far as they are whole; none if there is no such file."""
     rows = []
     with telling(path):
         data = path.read_bytes() if path.exists() else b""
@@ -75,7 +75,14 @@ def read_rows(path: Path, keep: Callable[[list[dict]], list[dict]]) -> list[dict
         if not isinstance(row, dict) or _line(row).encode() != line:
             break
         rows.append(row)
-    rows = keep(rows)
+    return rows
+
+
+def read_rows(path: Path, keep: Callable[[list[dict]], list[dict]]) -> list[dict[str, Any]]:
+    """Those of `read_lines` that `keep` keeps; the file is cut back to them."""
+    rows = keep(read_lines(path))
+    with telling(path):
+        data = path.read_bytes() if path.exists() else b""
     if "".join(map(_line, rows)).encode() != data:
         write_rows(path, rows)
     return rows

@@ -1,6 +1,7 @@
 """What the rows of a result say: means and ranges over seeds, which models fitted, and the answer in words."""
 
 import statistics
+from collections.abc import Mapping
 from typing import (
     Any,
     NamedTuple,
@@ -189,3 +190,36 @@ def answer(result: Result) -> str:
     ended = [label for label in fits if limit(result, label)]
     none = f" No value there: {', '.join(ended)}." if ended else ""
     return f"Token accuracy at {multiple:g}x the trained length, in % as mean (range) over seeds: {listed}.{none}"
+
+
+class Incomparable(Exception):
+    """Runs that do not belong in one figure, and why."""
+
+
+def merged(runs: Mapping[str, Result]) -> Result:
+    """Several results as one, in which the encodings are called `run: encoding`.
+
+    Raises:
+      Incomparable: if they are not of one task and trained length.
+    """
+    first = next(iter(runs.values()))
+    for name, result in runs.items():
+        for key in ("type", "trained_length", "trained_context", "chance_loss", "floor"):
+            own, other = result["task"][key], first["task"][key]
+            if own != other:
+                raise Incomparable(
+                    f"{name}: cannot be compared with the first: its {key} is {own!r}, that of the first {other!r}"
+                )
+
+    parents, encodings, bands = {}, {}, {}
+    for name, run in runs.items():
+        parents |= {f"{name}: {label}": f"{name}: {parent}" for label, parent in run["task"]["parents"].items()}
+        encodings |= {f"{name}: {label}": section for label, section in run["config"]["encodings"].items()}
+        bands |= {f"{name}: {label}": own for label, own in run["bands"].items()}
+    return {
+        **first,
+        "config": {**first["config"], "title": " against ".join(runs), "encodings": encodings},
+        "task": {**first["task"], "parents": parents},
+        "bands": bands,
+        "rows": [{**row, "encoding": f"{name}: {row['encoding']}"} for name, run in runs.items() for row in run["rows"]],
+    }

@@ -7,11 +7,14 @@ import altair as alt
 from experiments.figures.along import along
 from experiments.figures.bands import bands
 from experiments.figures.extrapolation import extrapolation
+from experiments.figures.interactive import interactive
 from experiments.figures.steps import steps
 from experiments.figures.sweep import sweeps
+from experiments.figures.training import training
+from experiments.files import telling
 from experiments.results import Result
 
-__all__ = ["along", "bands", "extrapolation", "figures", "save", "steps", "sweeps"]
+__all__ = ["along", "bands", "extrapolation", "figures", "interactive", "save", "steps", "sweeps", "training"]
 
 FIGURES = {"figure": extrapolation, "steps": steps, "sweep": sweeps, "along": along, "bands": bands}
 
@@ -22,9 +25,14 @@ def figures(result: Result) -> dict[str, alt.TopLevelMixin]:
 
 
 def save(result: Result, directory: Path):
-    """Writes each figure as SVG and PDF, and the main one as PNG too."""
-    for name, chart in figures(result).items():
-        for ending in ("svg", "pdf"):
-            chart.save(str(directory / f"{name}.{ending}"))
-        if name == "figure":
-            chart.save(str(directory / "figure.png"), ppi=200)
+    """Writes each figure as SVG and PDF, and the main one as PNG too.
+
+    Raises:
+      DiskError: if one of them cannot be written.
+    """
+    with telling(directory):
+        for name, chart in figures(result).items():
+            for ending in ("svg", "pdf"):
+                chart.save(str(directory / f"{name}.{ending}"))
+            if name == "figure":
+                chart.save(str(directory / "figure.png"), ppi=200)

@@ -47,7 +47,7 @@ def _row(result: Result, name: str, labels: list[str]) -> alt.HConcatChart:
 def _loss_layers(result: Result, labels: list[str]) -> list:
     """The layers of the loss; those of perplexity, its exponential on a logarithmic axis, where there is noise to predict."""
     task = result["task"]
-    worst = max([task["chance_loss"], *(point["high"] for point in _points(result, labels, "loss"))])
+    worst = max([task["chance_loss"], *(point["high"] for point in points_of(result, labels, "loss"))])
     noisy = task["floor"] > 0
 
     def value(loss: float) -> float:
@@ -67,8 +67,8 @@ def _loss_layers(result: Result, labels: list[str]) -> list:
 
 def _lines(result: Result, metric: str, y: alt.Y, labels: list[str], *, name_at: float, value=lambda x: x) -> list[alt.Chart]:
     """The layers of one metric: bands, lines, points, and the ends of tables, named that many pixels below."""
-    points = [p | {k: value(p[k]) for k in ("mean", "low", "high")} for p in _points(result, labels, metric)]
-    x = _length_axis(result)
+    points = [p | {k: value(p[k]) for k in ("mean", "low", "high")} for p in points_of(result, labels, metric)]
+    x = length_axis(result)
     ends = alt.Chart(alt.Data(values=[point for point in points if point["end"]])).encode(x=x, y=y)
     return [
         *style.banded(points, x, y, labels),
@@ -77,7 +77,7 @@ def _lines(result: Result, metric: str, y: alt.Y, labels: list[str], *, name_at:
     ]
 
 
-def _points(result: Result, labels: list[str], metric: str) -> list[dict]:
+def points_of(result: Result, labels: list[str], metric: str) -> list[dict]:
     """One point for each encoding and length that has a value."""
     points = []
     for label in labels:
@@ -92,14 +92,18 @@ def _points(result: Result, labels: list[str], metric: str) -> list[dict]:
     return points
 
 
-def _length_axis(result: Result) -> alt.X:
-    """Lengths on a log scale, each labelled with itself and its multiple of the trained length."""
+def length_axis(result: Result, *, linear: bool = False) -> alt.X:
+    """Lengths, each labelled with itself and its multiple of the trained length; on a log scale unless `linear`."""
     lengths = results.lengths(result)
     first, *_, last = [*lengths, max(lengths)]
     names = ", ".join(f"'{length}': '{multiple:g}×'" for length, multiple in lengths.items())
+    if linear:
+        scale = alt.Scale(domain=[0, last * 1.05], nice=False)
+    else:
+        scale = alt.Scale(type="log", base=2, domain=[first / 1.25, last * 1.15], nice=False)
     return alt.X(
         "length:Q",
-        scale=alt.Scale(type="log", base=2, domain=[first / 1.25, last * 1.15], nice=False),
+        scale=scale,
         axis=alt.Axis(values=list(lengths), labelExpr=f"[datum.value, {{{names}}}[datum.value]]", grid=False),
         title="length, and as a multiple of the trained length",
     )

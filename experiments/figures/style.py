@@ -31,13 +31,19 @@ def titled(chart: Any, title: str, subtitle: Sequence[str] = ()) -> Any:
 
 def seeds_sentence(result: Result) -> str:
     """What a line and its band are."""
-    count = len(result["config"]["seeds"])
-    over = "one seed" if count == 1 else f"mean of {count} seeds; band: lowest to highest of them"
+    counts = [len(results.rows(result, label, 1)) for label in results.labels(result)]
+    few, many = min(counts), max(counts)
+    over = f"mean of {few if few == many else f'{few} to {many}'} seeds; band: lowest to highest of them"
+    over = "one seed" if many == 1 else over
     return f"Line: {over}; dashed: not fitted at the trained length."
 
 
-def banded(points: list[dict], x: alt.X, y: alt.Y, labels: Sequence[str], *, key: str = "encoding") -> list[alt.Chart]:
+def banded(
+    points: list[dict], x: alt.X, y: alt.Y, labels: Sequence[str], *, key: str = "encoding", singled: Any = None
+) -> list[alt.Chart]:
     """Bands, lines and points of data with the fields mean, low, high, fitted and `key`, which names the line.
+
+    `singled` is a selection, and what is not in it is drawn pale.
 
     Names stay data here, never part of an expression.
     """
@@ -50,11 +56,14 @@ def banded(points: list[dict], x: alt.X, y: alt.Y, labels: Sequence[str], *, key
     def chart(data):
         return alt.Chart(alt.Data(values=data)).encode(x=x, y=y, color=colour)
 
+    def seen(opacity: float) -> Any:
+        return alt.condition(singled, alt.value(opacity), alt.value(0.04)) if singled else alt.value(opacity)
+
     return [
-        chart(points).mark_area(opacity=0.16).encode(y="low:Q", y2="high:Q"),
-        chart([point for point in points if point["fitted"]]).mark_line(strokeWidth=2.2),
-        chart([point for point in points if not point["fitted"]]).mark_line(strokeWidth=2.2, strokeDash=[5, 4]),
-        chart(points).mark_point(filled=True, size=70, opacity=1).encode(shape=shape, tooltip=tooltip),
+        chart(points).mark_area().encode(y="low:Q", y2="high:Q", opacity=seen(0.16)),
+        chart([p for p in points if p["fitted"]]).mark_line(strokeWidth=2.2).encode(opacity=seen(1)),
+        chart([p for p in points if not p["fitted"]]).mark_line(strokeWidth=2.2, strokeDash=[5, 4]).encode(opacity=seen(1)),
+        chart(points).mark_point(filled=True, size=70).encode(shape=shape, tooltip=tooltip, opacity=seen(1)),
     ]
 
 
