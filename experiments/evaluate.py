@@ -102,8 +102,18 @@ def _sums(seeds, params, stacked, first, sequences, *, encodings: int, model, ta
             sums = one_sequence(params, key, encoding)
             return jax.tree.map(lambda x: jnp.where(index < sequences, x, 0).astype(jnp.float32), sums)
 
-        batch = max(1, min(count, TOGETHER // (encodings * len(seeds) * context)))
+        batch = at_once(count, encodings * len(seeds) * context)
         return jax.tree.map(lambda x: x.sum(0), jax.lax.map(of_index, first + jnp.arange(count), batch_size=batch))
 
-    over_seeds = jax.vmap(one_seed, in_axes=(None, 0, 0))
-    return jax.vmap(lambda encoding: over_seeds(encoding, seeds, params), axis_size=encodings)(stacked)
+    def one_encoding(encoding):
+        batch = at_once(len(seeds), context)
+        return jax.lax.map(lambda own: one_seed(encoding, *own), (seeds, params), batch_size=batch)
+
+    indices = jnp.arange(encodings)  # to have something to map over where encodings have no arrays
+    batch = at_once(encodings, len(seeds) * context)
+    return jax.lax.map(lambda own: one_encoding(own[0]), (stacked, indices), batch_size=batch)
+
+
+def at_once(count: int, tokens: int) -> int:
+    """How many of `count` to evaluate at once, if each is of so many tokens."""
+    return max(1, min(count, TOGETHER // tokens))
