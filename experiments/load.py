@@ -8,8 +8,10 @@ from typing import Any
 
 import pydantic
 
+from experiments import size
 from experiments.config import Experiment, Extends
 from experiments.sections import TAGGED, Section
+from experiments.text import plain, shown
 
 LONGEST_CONTEXT = 16_384  # tokens; beyond it, dense attention does not fit the memory of the machines this is for
 
@@ -30,8 +32,8 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Experiment:
         raise ConfigError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not a text file in UTF-8") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError of its own
+        raise ConfigError(f"{path}: not valid TOML: {plain(str(error))}") from None
     for override in overrides:
         _override(data, override)
     return validate(data)
@@ -63,15 +65,15 @@ def _override(data: dict[str, Any], override: str):
     except (ValueError, RecursionError):
         keys = []
     if not equals or not keys:
-        raise ConfigError(f"{override!r}: an override is written path.to.field=value, such as train.steps=500")
+        raise ConfigError(f"{shown(override)}: an override is written path.to.field=value, such as train.steps=500")
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         parsed = {}
     for i, key in enumerate(keys[:-1]):
         data = data.setdefault(key, {})
         if not isinstance(data, dict):
-            raise ConfigError(f"{override!r}: {'.'.join(keys[: i + 1])} is a value, not a section with fields")
+            raise ConfigError(f"{shown(override)}: {'.'.join(keys[: i + 1])} is a value, not a section with fields")
     data[keys[-1]] = parsed["value"] if len(parsed) == 1 else text.strip()
 
 
@@ -91,6 +93,8 @@ def _mistakes(experiment: Experiment):
         yield f"evaluate.multiples: should make different lengths of at least 1, got {multiples}, which make {lengths}"
     elif (longest := max(experiment.context(multiple).length for multiple in (1, *multiples))) > LONGEST_CONTEXT:
         yield f"evaluate.multiples: should need at most {LONGEST_CONTEXT} tokens of context, got {multiples}: {longest}"
+    elif too_large := size.mistake_of_model(experiment):
+        yield too_large
     else:
         try:
             experiment.task_value().check(task.length, lengths)
@@ -101,7 +105,7 @@ def _mistakes(experiment: Experiment):
 
 
 def _mistakes_of_encoding(experiment: Experiment, label: str, section: Section):
-    path = f"encodings.{label}"
+    path = f"encodings.{plain(label)}"
     if isinstance(section, Extends):
         parent = experiment.encodings.get(section.extends)
         if parent is None or isinstance(parent, Extends):
@@ -116,6 +120,8 @@ def _mistakes_of_encoding(experiment: Experiment, label: str, section: Section):
         for multiple in experiment.evaluate.multiples:
             encoding = experiment.encoding(label, multiple)
             encoding.at(head_dim=head_dim, length=experiment.context(multiple).length)
+        if too_large := size.mistake_of_tables(experiment, experiment.encoding(label, 1)):
+            yield f"{path}: {too_large}"
         limit, trained = experiment.encoding(label, 1).limit, experiment.context(1).trained
         if limit is not None and limit < trained:
             yield f"{path}: should have a value for all {trained} tokens of the trained context, but ends after {limit}"
@@ -126,7 +132,7 @@ def _mistakes_of_encoding(experiment: Experiment, label: str, section: Section):
 def _line(error: Any) -> str:
     """One of pydantic's errors in jrope's words."""
     location, given, kind = error["loc"], error["input"], error["type"]
-    path = ".".join(str(part) for part in location if part not in TAGGED) or "config"
+    path = ".".join(plain(str(part)) for part in location if part not in TAGGED) or "config"
     if kind == "extra_forbidden":
         return f"{path}: {_unknown(location[-1], _model(location[:-1]).model_fields, 'key', got=False)}"
     if kind == "missing":
@@ -134,10 +140,10 @@ def _line(error: Any) -> str:
     if kind.startswith("no_"):
         return _untyped(path, kind.removeprefix("no_"), given)
     if kind in ("literal_error", "enum"):
-        return f"{path}: should be {error['ctx']['expected']}, got {given!r}"
+        return f"{path}: should be {error['ctx']['expected']}, got {shown(given)}"
     if kind == "value_error":
-        return f"{path}: {error['ctx']['error']!s}" + ("" if isinstance(given, dict) else f", got {given!r}")
-    return f"{path}: {error['msg'].replace('Input should', 'should')}, got {given!r}"
+        return f"{path}: {error['ctx']['error']!s}" + ("" if isinstance(given, dict) else f", got {shown(given)}")
+    return f"{path}: {error['msg'].replace('Input should', 'should')}, got {shown(given)}"
 
 
 def _untyped(path: str, kind: str, given: Any) -> str:
@@ -145,7 +151,7 @@ def _untyped(path: str, kind: str, given: Any) -> str:
     tags = [tag for tag, model in TAGGED.items() if tag.startswith(f"<{kind} ") and model is not Extends]
     names = [tag.removeprefix(f"<{kind} ")[:-1] for tag in tags]
     if not isinstance(given, dict):
-        return f"{path}: should be a section with a `type`, one of {_listed(names)}, got {given!r}"
+        return f"{path}: should be a section with a `type`, one of {_listed(names)}, got {shown(given)}"
     if "type" not in given:
         return f"{path}: needs a `type`, one of {_listed(names)}"
     return f"{path}.type: {_unknown(given['type'], names, kind)}"
@@ -163,11 +169,11 @@ def _model(location: tuple) -> type[Section]:
     return model
 
 
-def _unknown(name: str, valid, what: str, *, got: bool = True) -> str:
+def _unknown(name: Any, valid, what: str, *, got: bool = True) -> str:
     """`unknown key, did you mean 'factor'?`, or the whole list where nothing is near."""
-    near = difflib.get_close_matches(str(name), list(valid), n=1)
+    near = difflib.get_close_matches(name, list(valid), n=1) if isinstance(name, str) else []
     remedy = f"did you mean {near[0]!r}?" if near else f"expected one of {_listed(valid)}"
-    return f"unknown {what}{f' {name!r}' if got else ''}, {remedy}"
+    return f"unknown {what}{f' {shown(name)}' if got else ''}, {remedy}"
 
 
 def _listed(names) -> str:

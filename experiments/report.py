@@ -1,5 +1,6 @@
 """One HTML file that shows a run: it opens from disk, asks for nothing over the network, and treats every name as text."""
 
+import functools
 import json
 from pathlib import Path
 
@@ -42,5 +43,11 @@ def render(result: Result) -> str:
         config=json.dumps(result["config"], indent=2),
         # in a script element nothing is escaped, so nothing in it may look like a tag
         spec=Markup(spec.replace("<", "\\u003c")),
-        library=Markup(vl_convert.javascript_bundle(_DRAW).replace("</", "\\x3c/").replace("<!--", "\\x3c!--")),
+        library=_library(),
     )
+
+
+@functools.cache
+def _library() -> Markup:
+    """The program that draws the chart: bundling it takes a second."""
+    return Markup(vl_convert.javascript_bundle(_DRAW).replace("</", "\\x3c/").replace("<!--", "\\x3c!--"))

@@ -95,7 +95,8 @@ def one_of(kind: str, members: list, *, other: str | None = None) -> Any:
         if isinstance(section, Section):
             return next(name for name, model in TAGGED.items() if type(section) is model)
         if isinstance(section, dict):
-            return f"<{kind} {other if other in section else section.get('type')}>"
+            name = other if other in section else section.get("type")
+            return f"<{kind} {name}>" if isinstance(name, str) else None
         return None
 
     discriminator = Discriminator(tag, custom_error_type=f"no_{kind}", custom_error_message=f"not a known {kind}")

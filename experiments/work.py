@@ -1,19 +1,23 @@
 """One trained encoding's part of a run: trained and evaluated from wherever its folder says it was left."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from experiments import checkpoint, store
+from experiments.chunk import Chunk
 from experiments.config import Experiment
 from experiments.evaluate import evaluate
 from experiments.files import append_rows, read_rows, telling
 from experiments.progress import Display
+from experiments.results import Row
 from experiments.train import Trainer, advance, start
 
 REPORTS_A_CHECKPOINT = 10
@@ -75,7 +79,7 @@ class Work:
     def _as_planned(self, rows: list[dict], places) -> list[dict]:
         """The rows as far as they are those of the plan, in its order, for all seeds."""
         plan = [(*place, seed) for place in places for seed in self.experiment.seeds]
-        keys = [(row.get("encoding"), row.get("multiple"), row.get("seed")) for row in rows]
+        keys = [(row.get("encoding"), row.get("multiple"), row.get("seed")) if _is_row(row) else None for row in rows]
         good = next((i for i, (key, wanted) in enumerate(zip(keys, plan, strict=False)) if key != wanted), len(keys))
         return rows[: good - good % len(self.experiment.seeds)]
 
@@ -87,21 +91,26 @@ class Work:
         """The trained parameters of all seeds."""
         self._may_go_on()
         every = self.experiment.train.report_every
-        state, done = self._last_state(trainer, seeds)
         metrics = self.folder / "metrics.jsonl"
-        read_rows(metrics, lambda rows: [row for row in rows if row.get("step", done + 1) <= done])
+        state, done = self._last_state(trainer, seeds, read_rows(metrics, self._reports_as_planned))
+        read_rows(metrics, lambda rows: [row for row in rows if row["step"] <= done])
+        chunk = Chunk()
         while done < trainer.steps:
-            steps = min(every, trainer.steps - done)
-            state, losses = advance(trainer, seeds, state, steps)
-            losses, done = np.asarray(losses), done + steps
-            rows = [
-                {"encoding": self.label, "seed": seed, "step": done, "loss": store.finite(loss)}
-                for seed, loss in zip(self.experiment.seeds, losses, strict=True)
-            ]
-            append_rows(metrics, rows)
+            steps = min(chunk.steps, every - done % every, trainer.steps - done)
+            with chunk.timed(steps):
+                state, losses = advance(trainer, seeds, state, steps)
+                losses, done = np.asarray(losses), done + steps
             self.display.step(self.label, done, float(losses.mean()))
-            if not np.isfinite(losses).all():
-                raise Diverged(done)
+            if done % every == 0 or done == trainer.steps:
+                rows = [
+                    {"encoding": self.label, "seed": seed, "step": done, "loss": store.finite(loss)}
+                    for seed, loss in zip(self.experiment.seeds, losses, strict=True)
+                ]
+                append_rows(metrics, rows)
+                state = state.reported()
+                if not np.isfinite(losses).all():
+                    self._keep_only(self._scheduled)
+                    raise Diverged(done)
             if self.stop.is_set() or done == trainer.steps or self._scheduled(done):
                 self._save(done, state)
             if done < trainer.steps:
@@ -114,38 +123,62 @@ class Work:
     def _save(self, step: int, state):
         """Keeps this state and the last scheduled one before it, so that what is left in the end does not tell of stops."""
         checkpoint.save(self.folder, step, state, self._owner)
-        older = [s for s in checkpoint.steps(self.folder) if s != step]
-        kept = max((s for s in older if s < step and self._scheduled(s)), default=None)
+        before = max((s for s in checkpoint.steps(self.folder) if s < step and self._scheduled(s)), default=None)
+        self._keep_only(lambda s: s in (step, before))
+
+    def _keep_only(self, wanted: Callable[[int], bool]):
+        """Removes the checkpoints of all other steps."""
         with telling(self.folder):
-            for other in older:
-                if other != kept:
-                    checkpoint.path_of(self.folder, other).unlink()
+            for step in checkpoint.steps(self.folder):
+                if not wanted(step):
+                    checkpoint.path_of(self.folder, step).unlink()
 
     @property
     def _owner(self) -> str:
         return f"{self.config_sha256}/{self.folder.name}"
 
-    def _last_state(self, trainer: Trainer, seeds):
-        """The newest state that can be trusted, and its step.
+    def _last_state(self, trainer: Trainer, seeds, reported: list[dict]):
+        """The newest state that can be trusted and whose reports are all there, and its step.
 
         Raises:
           StoreError: if there has been one, and none is left.
         """
         steps = checkpoint.steps(self.folder)
+        following, _ = next(islice(self._plan_of_reports(), len(reported), None), (trainer.steps + 1, None))
+        like = jax.eval_shape(lambda seeds: start(trainer, seeds), seeds)
         for step in reversed(steps):
+            path = checkpoint.path_of(self.folder, step)
+            if step >= following:
+                self.warn(f"{path} is not used, since metrics.jsonl beside it ends before step {following}.")
+                continue
             try:
-                like = jax.eval_shape(lambda seeds: start(trainer, seeds), seeds)
                 return checkpoint.load(self.folder, step, like, self._owner), step
             except checkpoint.Damaged as damage:
-                self.warn(f"{checkpoint.path_of(self.folder, step)} is damaged ({damage}); looking for the one before it.")
-        rows = read_rows(self.folder / "metrics.jsonl", lambda rows: rows)
-        reached = max((row.get("step", 0) for row in rows), default=0)
-        if steps or any(self._scheduled(s) for s in range(0, reached, self.experiment.train.report_every) if s):
+                self.warn(f"{path} is damaged ({damage}); looking for the one before it.")
+        reached = reported[-1]["step"] if reported else 0
+        if steps or any(self._scheduled(row["step"]) for row in reported if row["step"] < reached):
             raise store.StoreError(
                 f"{self.folder}: no checkpoint of {self.label!r} is left that can be trusted, though it had come to step"
-                f" {reached}; remove that folder to train it again"
+                f" {max(reached, *steps, 0)}; remove that folder to train it again"
             )
         return start(trainer, seeds), 0
+
+    def _plan_of_reports(self) -> Iterator[tuple[int, int]]:
+        """Step and seed of every row of metrics, in order."""
+        train = self.experiment.train
+        steps = chain(range(train.report_every, train.steps, train.report_every), [train.steps])
+        return ((step, seed) for step in steps for seed in self.experiment.seeds)
+
+    def _reports_as_planned(self, rows: list[dict]) -> list[dict]:
+        """The rows of metrics as far as they are those of the plan, for all seeds."""
+        good = 0
+        for row, (step, seed) in zip(rows, self._plan_of_reports(), strict=False):
+            if row != {"encoding": self.label, "seed": seed, "step": step, "loss": (loss := row.get("loss"))}:
+                break
+            if not isinstance(loss, float | None):
+                break
+            good += 1
+        return rows[: good - good % len(self.experiment.seeds)]
 
     def _row(self, label: str, multiple: float, seed: int, *, scores: dict | None = None, fitted=False, **more) -> dict:
         """One row of results; without scores where there is none."""
@@ -178,3 +211,13 @@ class Work:
             else:  # the last steps diverged after the last report: a NaN has an argmax, but predicts nothing
                 rows.append(self._row(label, multiple, seed, diverged=trainer.steps))
         return rows
+
+
+_ROW = TypeAdapter(Row)
+
+
+def _is_row(row: dict) -> bool:
+    try:
+        return _ROW.validate_python(row, strict=True) == row
+    except ValidationError:
+        return False
