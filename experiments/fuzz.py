@@ -7,14 +7,17 @@ import copy
 import json
 import re
 import tomllib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import jax
 import jax.numpy as jnp
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
 from experiments.config import Experiment
@@ -133,6 +136,9 @@ def corrupted(draw, data: bytes):
     return data
 
 
+text = shipped.flatmap(lambda path: corrupted(path.read_bytes()))
+
+
 @st.composite
 def overrides(draw, data: dict[str, Any]):
     """Command-line overrides of a config, near to what makes sense and far from it."""
@@ -149,6 +155,9 @@ def _fields(value: Any, *path: str):
             yield from _fields(inner, *path, key)
     else:
         yield path, value
+
+
+overridden = shipped.flatmap(lambda path: st.tuples(st.just(path), overrides(tomllib.loads(path.read_text(encoding="utf-8")))))
 
 
 def verdict(data: dict[str, Any]) -> Experiment | None:
@@ -171,6 +180,41 @@ def verdict_of_file(path: Path, overrides: Sequence[str] = ()) -> Experiment | N
         for line in str(error).splitlines():
             assert re.search(r".: .", line), line
         return None
+
+
+def many(count: int, path: Path) -> Counter[str]:
+    """How many of so many broken configs were refused and how many valid. Every 20th of these is built."""
+    counts: Counter[str] = Counter()
+
+    def judge(experiment: Experiment | None):
+        counts["valid" if experiment else "refused"] += 1
+        if experiment and counts["valid"] % 20 == 0:
+            build(experiment)
+            counts["built"] += 1
+
+    def judge_text(data: bytes):
+        path.write_bytes(data)
+        judge(verdict_of_file(path))
+
+    for strategy, check in (
+        (generated(), lambda data: judge(verdict(data))),
+        (parsed.flatmap(mutated), lambda data: judge(verdict(data))),
+        (text, judge_text),
+        (overridden, lambda given: judge(verdict_of_file(*given))),
+    ):
+        tried(check, strategy, count // 4)
+    return counts
+
+
+def tried(check: Callable[[Any], None], strategy: st.SearchStrategy, count: int):
+    """Checks so many examples; one that fails is reduced to its simplest form and raised."""
+    settings = hypothesis.settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+    )
+    settings(hypothesis.given(strategy)(check))()
 
 
 def build(experiment: Experiment):

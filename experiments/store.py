@@ -52,8 +52,8 @@ def session(directory: Path, config: dict[str, Any], command: str) -> Iterator[t
     """
     path = directory / "manifest.json"
     with telling(directory):
-        strange = directory.exists() and any(directory.iterdir()) and not path.exists()
-        if strange and {entry.name for entry in directory.iterdir()} - {"lock", "manifest.json.tmp"}:
+        found = {entry.name for entry in directory.iterdir()} if directory.exists() else set()
+        if "manifest.json" not in found and found - {"lock", "manifest.json.tmp"}:
             raise StoreError(f"{directory} is not empty, and not the directory of a run: give another --out")
         directory.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(directory / "lock")
@@ -78,6 +78,8 @@ def session(directory: Path, config: dict[str, Any], command: str) -> Iterator[t
         }
         manifest["sessions"].append({**here, "environment": environment()})
         write_json(path, manifest)
+        with telling(directory):
+            (directory / "encodings").mkdir(exist_ok=True)
         try:
             yield manifest, warnings
         finally:
@@ -91,7 +93,9 @@ def _holder(path: Path) -> str:
     """The process that holds a run's directory, in words: the manifest's last session, unless that is just being written."""
     sessions = _manifest(path.parent)["sessions"] if path.exists() else []
     last = sessions[-1] if sessions else {}
-    return "process {process} on {host}, since {started}".format_map(last) if last.get("ended", "") is None else "another process"
+    return (
+        "process {process} on {host}, since {started}".format_map(last) if last.get("ended", "") is None else "another process"
+    )
 
 
 def _continued(directory: Path, config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -51,7 +51,8 @@ class Work:
     def rows(self) -> list[dict]:
         """Trains and evaluates as far as that has not been done; returns the rows of results."""
         with telling(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            # not its parents: a run's directory that has gone is not made again by those still at work
+            self.folder.mkdir(exist_ok=True)
         trainer, seeds = self.experiment.trainer(self.label), jnp.asarray(self.experiment.seeds, jnp.uint32)
         # the trained length and the encoding itself come first: they tell whether the model has learned
         multiples = sorted(self.experiment.evaluate.multiples, key=lambda multiple: multiple != 1)

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from experiments import checkpoint, files, load, run, soak, store
-from experiments.soak import contents
+from experiments.trials import contents
 
 ROOT = Path(__file__).parent.parent
-CONFIG = soak.CONFIG.replace("steps = 3000", "steps = 120").replace("report_every = 20", "report_every = 4")
+CONFIG = soak.CONFIG.replace("steps = 1000", "steps = 120").replace("report_every = 20", "report_every = 4")
 
 
 class Watch:
