@@ -57,7 +57,7 @@ class Model(Section):
     """The transformer's shape."""
 
     features: Count = 64
-    layers: Count = 2
+    layers: Annotated[int, Field(gt=0, le=256)] = 2  # each is compiled on its own
     heads: Count = 2
     mlp_factor: Count = 2
 

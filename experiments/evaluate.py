@@ -67,11 +67,11 @@ def evaluate(
     tokens = len(encodings) * len(seeds) * task.context(length)
     count = min(sequences, max(1, A_CALL // tokens))
     options = {"model": model, "task": task, "positions": positions, "length": length, "count": count}
-    sums = []
+    calls = []
     for first in range(0, sequences, count):
         between()
-        sums.append(jax.device_get(_sums(seeds, params, stacked, first, sequences, encodings=len(encodings), **options)))
-    right, losses, exact, answers = (part.astype(np.float64) for part in reduce(partial(jax.tree.map, add), sums))
+        calls.append(jax.device_get(sums(seeds, params, stacked, first, sequences, encodings=len(encodings), **options)))
+    right, losses, exact, answers = (part.astype(np.float64) for part in reduce(partial(jax.tree.map, add), calls))
     places = answers.reshape(-1, answers.shape[-1])[0] > 0  # the same in all sequences of one length
     parts = np.array_split(np.flatnonzero(places), min(PARTS, places.sum()))
 
@@ -83,7 +83,7 @@ def evaluate(
 
 
 @partial(jax.jit, static_argnames=("encodings", "model", "task", "positions", "length", "count"))
-def _sums(seeds, params, stacked, first, sequences, *, encodings: int, model, task, positions, length, count) -> Sums:
+def sums(seeds, params, stacked, first, sequences, *, encodings: int, model, task, positions, length, count) -> Sums:
     """Sums over `count` sequences from the one of index `first`, as far as there are so many."""
     graphdef = transformer.abstract(model)
     context = task.context(length)
@@ -99,8 +99,8 @@ def _sums(seeds, params, stacked, first, sequences, *, encodings: int, model, ta
     def one_seed(encoding, seed, params):
         def of_index(index):
             key = jax.random.fold_in(jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 2), length), index)
-            sums = one_sequence(params, key, encoding)
-            return jax.tree.map(lambda x: jnp.where(index < sequences, x, 0).astype(jnp.float32), sums)
+            own = one_sequence(params, key, encoding)
+            return jax.tree.map(lambda x: jnp.where(index < sequences, x, 0).astype(jnp.float32), own)
 
         batch = at_once(count, encodings * len(seeds) * context)
         return jax.tree.map(lambda x: x.sum(0), jax.lax.map(of_index, first + jnp.arange(count), batch_size=batch))
