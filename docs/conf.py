@@ -18,12 +18,18 @@ os.environ["PYTHONPATH"] = str(HERE.parent)  # of the notebook's kernel
 
 project, author, copyright = "jrope", "The jrope authors", "The jrope authors"
 version = release = version_of("jrope")
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+]
 exclude_patterns = ["_build", "_figures", "quick"]
 
 html_theme = "furo"
 html_title = "jrope"
 html_theme_options = {"navigation_with_keys": True}
+html_static_path, html_css_files = ["_static"], ["jrope.css"]
 html_copy_source = html_show_sourcelink = False
 
 myst_enable_extensions = ["colon_fence", "deflist"]
@@ -34,7 +40,7 @@ nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 copybutton_exclude = ".linenos, .gp"
 
-# Docstrings are plain text: names in single backticks, formulas indented, sections as Google writes them.
+# Docstrings are plain text: names in backticks, formulas indented, Google's sections.
 default_role = "py:obj"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
@@ -44,12 +50,15 @@ napoleon_use_rtype = False
 
 
 class Drawn(Figure):
-    """`drawn` NAME: what figures.py draws, for light and for dark pages, with a caption and a text alternative."""
+    """`drawn` NAME: what figures.py draws, in light and dark, with an :alt: text."""
 
     option_spec: ClassVar = {"alt": directives.unchanged_required}
 
     def run(self):
-        name, self.options["alt"] = self.arguments[0], self.options.get("alt") or self.error("drawn: needs an :alt: text")
+        name, self.options["alt"] = (
+            self.arguments[0],
+            self.options.get("alt") or self.error("drawn: needs an :alt: text"),
+        )
         self.arguments[0] = f"_figures/{name}-light.svg"
         (figure,) = super().run()
         light = figure.children[0]
@@ -62,15 +71,17 @@ class Drawn(Figure):
 
 
 def formulas_are_literal(app, what, name, obj, options, lines):
-    """Indented paragraphs of a docstring are formulas and tables, unless they stand under the title of a section."""
+    """Indented paragraphs are formulas or tables, unless under a section's title."""
     given, lines[:] = list(lines), []
-    opener = ""  # the last line that began a paragraph at the margin
-    for i, line in enumerate(given):
-        indented, begins = line.startswith("    "), i == 0 or not given[i - 1].strip()
+    margin, literal = "", False  # the last line at the margin, and what is below it
+    for line in given:
         if line and not line.startswith(" "):
-            opener = line
-        if indented and begins and not opener.endswith(("Args:", "Returns:", "Raises:", "Attributes:")):
-            lines += ["::", ""]
+            margin, literal = line, False
+        elif line.startswith("    ") and lines[-1:] == [""] and not literal:
+            literal = not margin.endswith(
+                ("Args:", "Returns:", "Raises:", "Attributes:")
+            )
+            lines += ["::", ""] if literal else []
         lines.append(line)
 
 
@@ -83,4 +94,5 @@ def draw(app):
 def setup(app):
     app.add_directive("drawn", Drawn)
     app.connect("builder-inited", draw)
-    app.connect("autodoc-process-docstring", formulas_are_literal, priority=400)  # before napoleon
+    before_napoleon = 400
+    app.connect("autodoc-process-docstring", formulas_are_literal, before_napoleon)
