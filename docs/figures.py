@@ -206,13 +206,13 @@ def scalings() -> alt.LayerChart:
         "scale": alt.Scale(domain=list(kinds)),
         "legend": alt.Legend(title=None, orient="top", columns=5),
     }
-    rule = alt.Chart(
-        table(band=[first - 0.5], text=[f"no whole turn in {trained} →"])
-    ).encode(x="band:Q")
+    rule = alt.Chart(table(band=[first - 0.5], text=[f"no whole turn →"])).encode(
+        x="band:Q"
+    )
     return alt.layer(
         rule.mark_rule(strokeDash=[3, 3]),
         rule.mark_text(align="left", dx=5, fontSize=12).encode(
-            text="text:N", y=alt.value(12)
+            text="text:N", y=alt.value(40)
         ),
         alt.Chart(rows)
         .mark_line(strokeWidth=2.4)
