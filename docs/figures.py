@@ -206,7 +206,7 @@ def scalings() -> alt.LayerChart:
         "scale": alt.Scale(domain=list(kinds)),
         "legend": alt.Legend(title=None, orient="top", columns=5),
     }
-    rule = alt.Chart(table(band=[first - 0.5], text=[f"no whole turn →"])).encode(
+    rule = alt.Chart(table(band=[first - 0.5], text=["no whole turn →"])).encode(
         x="band:Q"
     )
     return alt.layer(
