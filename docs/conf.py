@@ -24,7 +24,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["_build", "_figures", "quick"]
+exclude_patterns = ["_build", "_figures", "study"]
 
 html_theme = "furo"
 html_title = "jrope"

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 CONFIGS = Path(__file__).parent.parent / "configs"
-BAD_INPUT, DIVERGED, DISK, INTERRUPTED = 2, 3, 4, 130
+DIFFERENT, BAD_INPUT, DIVERGED, DISK, INTERRUPTED = 1, 2, 3, 4, 130
 
 app = typer.Typer(
     help="Train small transformers over positional encodings and seeds, and plot how each extrapolates in length.",
@@ -40,7 +40,7 @@ def run(
     experiment = _load(config, overrides)
     directory = directory or Path("runs") / f"{config.stem}-{datetime.now():%Y%m%d-%H%M%S}"
     command = shlex.join(["python", "-m", "experiments", "run", str(config), *(overrides or [])])
-    _run(experiment, directory, command, stop)
+    _end(_run(experiment, directory, command, stop))
 
 
 @app.command()
@@ -55,7 +55,14 @@ def resume(directory: Annotated[Path, typer.Argument(metavar="DIR", help="The di
         experiment = validate(config)
     except (ConfigError, StoreError) as error:
         _fail(str(error), BAD_INPUT)
-    _run(experiment, directory, command, stop)
+    _end(_run(experiment, directory, command, stop))
+
+
+def _end(result):
+    from experiments import results
+
+    if results.diverged(result):
+        raise typer.Exit(DIVERGED)
 
 
 def _stop_event():
@@ -65,7 +72,7 @@ def _stop_event():
 
 
 def _run(experiment, directory: Path, command: str, stop):
-    from experiments import compilation, progress, report, results, tables
+    from experiments import compilation, progress, report, tables
     from experiments import run as runs
     from experiments.files import DiskError
     from experiments.store import StoreError
@@ -77,13 +84,14 @@ def _run(experiment, directory: Path, command: str, stop):
     except StoreError as error:
         _fail(str(error), BAD_INPUT)
     except DiskError as error:
-        _fail(f"{error}. What was saved before is whole; go on with: python -m experiments resume {directory}", DISK)
+        saved = (directory / "manifest.json").exists()
+        remedy = f". What was saved before is whole; go on with: python -m experiments resume {shlex.quote(str(directory))}"
+        _fail(str(error) + remedy * saved, DISK)
     except runs.Stopped:
-        _fail(f"Stopped, and saved. Go on with: python -m experiments resume {directory}", INTERRUPTED)
+        _fail(f"Stopped, and saved. Go on with: python -m experiments resume {shlex.quote(str(directory))}", INTERRUPTED)
     tables.show(result, out)
     print(path)
-    if results.diverged(result):
-        raise typer.Exit(DIVERGED)
+    return result
 
 
 def _warn(message: str):
@@ -94,7 +102,7 @@ def _warn(message: str):
 def validate(config: Config, overrides: Overrides = None):
     """Check a config, and say every mistake in it, without running anything."""
     experiment = _load(config, overrides)
-    trained, evaluated = len(experiment.trained()), len(experiment.encodings)
+    trained, evaluated = len(experiment.stages()), len(experiment.encodings)
     print(f"{config}: valid: {trained} encodings to train, {evaluated} to evaluate, {len(experiment.seeds)} seeds")
 
 
@@ -114,22 +122,78 @@ def list_():
     out.print(table)
 
 
+Directories = Annotated[list[Path] | None, typer.Argument(metavar="DIR...", help="The directories of complete runs.")]
+Comparison = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to, if there are several.")]
+
+
 @app.command()
-def report(directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory of a complete run.")]):
-    """Draw the figures and the report of a run again, from its stored results."""
+def report(
+    directories: Directories = None,
+    every: Annotated[bool, typer.Option("--all", help="All stored results of the study, and its claims.")] = False,
+    output: Comparison = Path("runs/comparison"),
+):
+    """Draw figures and report again from stored results; of several runs of one task, in one report that compares them."""
+    if bool(directories) == every:
+        _fail("report: give either directories of runs or --all", BAD_INPUT)
     from experiments import report as reports
-    from experiments import store, tables
+    from experiments import results, store, study, tables
     from experiments.files import DiskError
 
     try:
-        result = store.read(directory)
-        path = reports.write(result, directory)
-    except store.StoreError as error:
+        if every:
+            for name in study.names():
+                print(reports.write(study.stored(name), study.STUDY / name))
+            print(study.write_claims())
+            return
+        runs = {directory: store.read(directory) for directory in directories or []}
+        if len(runs) == 1:
+            ((directory, result),) = runs.items()
+            path = reports.write(result, directory)
+        else:
+            names = {directory.name for directory in runs}
+            told = {directory.name if len(names) == len(runs) else str(directory): run for directory, run in runs.items()}
+            result = results.merged(told)
+            path = reports.write_comparison(result, told, output)
+        tables.show(result, out)
+        print(path)
+    except (store.StoreError, results.Incomparable) as error:
         _fail(str(error), BAD_INPUT)
     except DiskError as error:
         _fail(str(error), DISK)
-    tables.show(result, out)
-    print(path)
+
+
+@app.command()
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Configs, such as quick; by default all.")] = None,
+    directory: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="A run in it for each, new or to go on with.")
+    ] = Path("runs/study"),
+    seeds: Annotated[str, typer.Option(help="Other seeds than those stored, such as 5,6,7,8,9.")] = "",
+):
+    """Train the stored study again, all or some of it, and say where the new results do not bear out the stored ones."""
+    stop = _stop_event()
+    from experiments import store, study
+
+    chosen = names or study.names()
+    for name in chosen:
+        if name not in study.names():
+            _fail(f"{name!r}: no stored result of that name, expected one of {', '.join(study.names())}", BAD_INPUT)
+    overrides = [f"seeds=[{seeds}]"] if seeds else []
+    experiments = {name: _load(study.CONFIGS / f"{name}.toml", overrides) for name in chosen}
+    differ = False
+    for name, experiment in experiments.items():
+        command = shlex.join(["python", "-m", "experiments", "run", f"configs/{name}.toml", *overrides])
+        new = _run(experiment, directory / name, command, stop)
+        try:
+            found = list(study.disagreements(study.stored(name), new))
+        except store.StoreError as error:
+            _fail(str(error), BAD_INPUT)
+        told = [f"{name}: {line}" for line in found] or [f"{name}: bears out the stored result"]
+        differ |= bool(found)
+        for line in told:
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
+    if differ:
+        raise typer.Exit(DIFFERENT)
 
 
 def _load(config: Path, overrides: list[str] | None):

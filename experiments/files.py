@@ -45,30 +45,47 @@ def write_json(path: Path, value: Mapping[str, Any]):
     write_bytes(path, json.dumps(value, indent=1, allow_nan=False).encode())
 
 
+def write_table(path: Path, value: Mapping[str, Any], rows: str):
+    """Writes a JSON object whose list `rows` has one line for each, for people and for diffs."""
+    lines = ",\n".join("  " + json.dumps(row, allow_nan=False) for row in value[rows])
+    rest = json.dumps({key: inner for key, inner in value.items() if key != rows}, indent=1, allow_nan=False)
+    write_bytes(path, f'{rest[:-2]},\n "{rows}": [\n{lines}\n ]\n}}\n'.encode())
+
+
 def write_rows(path: Path, rows: list[dict[str, Any]]):
     write_bytes(path, "".join(map(_line, rows)).encode())
 
 
 def append_rows(path: Path, rows: list[dict[str, Any]]):
-    """Adds rows to a file of JSON lines, in one write."""
+    """Adds rows to a file of JSON lines, in one write that outlasts a power cut."""
     with telling(path), open(path, "ab") as file:
         file.write("".join(map(_line, rows)).encode())
+        file.flush()
+        os.fsync(file.fileno())
 
 
-def read_rows(path: Path, keep: Callable[[list[dict]], list[dict]]) -> list[dict[str, Any]]:
-    """The rows of a file of JSON lines as far as they are whole and `keep` keeps them; the file is cut back to those."""
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file of JSON lines as far as they are whole; none if there is no such file."""
     rows = []
     with telling(path):
         data = path.read_bytes() if path.exists() else b""
     for line in data.splitlines(keepends=True):
         try:
             row = json.loads(line)
-        except ValueError:
+            whole = isinstance(row, dict) and _line(row).encode() == line
+        except (ValueError, RecursionError):
             break
-        if not isinstance(row, dict) or _line(row).encode() != line:
+        if not whole:
             break
         rows.append(row)
-    rows = keep(rows)
+    return rows
+
+
+def read_rows(path: Path, keep: Callable[[list[dict]], list[dict]]) -> list[dict[str, Any]]:
+    """Those of `read_lines` that `keep` keeps; the file is cut back to them."""
+    rows = keep(read_lines(path))
+    with telling(path):
+        data = path.read_bytes() if path.exists() else b""
     if "".join(map(_line, rows)).encode() != data:
         write_rows(path, rows)
     return rows

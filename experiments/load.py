@@ -8,8 +8,11 @@ from typing import Any
 
 import pydantic
 
-from experiments.config import Experiment, Extends
-from experiments.sections import TAGGED, Section
+from experiments import size
+from experiments.config import Experiment, Extends, FineTune
+from experiments.sections import TAGGED, Section, Typed
+from experiments.sweep import expanded
+from experiments.text import plain, shown
 
 LONGEST_CONTEXT = 16_384  # tokens; beyond it, dense attention does not fit the memory of the machines this is for
 
@@ -30,8 +33,8 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Experiment:
         raise ConfigError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not a text file in UTF-8") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError of its own
+        raise ConfigError(f"{path}: not valid TOML: {plain(str(error))}") from None
     for override in overrides:
         _override(data, override)
     return validate(data)
@@ -44,11 +47,15 @@ def validate(data: dict[str, Any]) -> Experiment:
       ConfigError: naming everything that is wrong.
     """
     try:
+        data = expanded(data)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    try:
         experiment = Experiment.model_validate(data)
     except pydantic.ValidationError as error:
         raise ConfigError("\n".join(_line(e) for e in error.errors(include_url=False))) from None
     if mistakes := list(_mistakes(experiment)):
-        raise ConfigError("\n".join(mistakes))
+        raise ConfigError("\n".join(dict.fromkeys(mistakes)))
     return experiment
 
 
@@ -63,70 +70,101 @@ def _override(data: dict[str, Any], override: str):
     except (ValueError, RecursionError):
         keys = []
     if not equals or not keys:
-        raise ConfigError(f"{override!r}: an override is written path.to.field=value, such as train.steps=500")
+        raise ConfigError(f"{shown(override)}: an override is written path.to.field=value, such as train.steps=500")
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         parsed = {}
     for i, key in enumerate(keys[:-1]):
         data = data.setdefault(key, {})
         if not isinstance(data, dict):
-            raise ConfigError(f"{override!r}: {'.'.join(keys[: i + 1])} is a value, not a section with fields")
+            raise ConfigError(f"{shown(override)}: {'.'.join(keys[: i + 1])} is a value, not a section with fields")
     data[keys[-1]] = parsed["value"] if len(parsed) == 1 else text.strip()
 
 
 def _mistakes(experiment: Experiment):
     """What the schema cannot see: how sections fit together."""
-    task, model, train, multiples = experiment.task, experiment.model, experiment.train, experiment.evaluate.multiples
+    task, multiples, tuned = experiment.task, experiment.evaluate.multiples, experiment.finetune
     if len(set(experiment.seeds)) < len(experiment.seeds):
         yield f"seeds: should all be different, got {experiment.seeds}"
-    if train.warmup >= train.steps:
-        yield f"train.warmup: should be less than train.steps, {train.steps}, got {train.warmup}"
-    if model.features % model.heads:
-        yield f"model.features: should be a multiple of model.heads, {model.heads}, got {model.features}"
     if 1 not in multiples:
         yield f"evaluate.multiples: should have a 1, which tells whether a model has learned, got {multiples}"
+    if tuned is not None:
+        yield from _mistakes_of_finetuning(tuned)
     lengths = [experiment.length(multiple) for multiple in multiples]
+    trained = [task.length] if tuned is None else [task.length, experiment.length(tuned.multiple)]
     if min(lengths) < 1 or len(set(lengths)) < len(lengths):
         yield f"evaluate.multiples: should make different lengths of at least 1, got {multiples}, which make {lengths}"
-    elif (longest := max(experiment.context(multiple).length for multiple in (1, *multiples))) > LONGEST_CONTEXT:
+    elif (longest := max(experiment.task_value().context(length) for length in (*lengths, *trained))) > LONGEST_CONTEXT:
         yield f"evaluate.multiples: should need at most {LONGEST_CONTEXT} tokens of context, got {multiples}: {longest}"
     else:
         try:
-            experiment.task_value().check(task.length, lengths)
+            for length in trained:
+                experiment.task_value().check(length, lengths)
         except ValueError as error:
             yield f"task: {error}"
         for label, section in experiment.encodings.items():
             yield from _mistakes_of_encoding(experiment, label, section)
 
 
+def _mistakes_of_finetuning(tuned: FineTune):
+    points = tuned.evaluate_at
+    if len(set(points)) < len(points) or max(points) != tuned.steps:
+        yield (
+            "finetune.evaluate_at: should be different numbers of steps, of which the greatest is finetune.steps,"
+            f" {tuned.steps}, got {points}"
+        )
+    if tuned.warmup >= tuned.steps:
+        yield f"finetune.warmup: should be less than finetune.steps, {tuned.steps}, got {tuned.warmup}"
+
+
 def _mistakes_of_encoding(experiment: Experiment, label: str, section: Section):
-    path = f"encodings.{label}"
+    path = f"encodings.{plain(label)}"
     if isinstance(section, Extends):
         parent = experiment.encodings.get(section.extends)
-        if parent is None or isinstance(parent, Extends):
-            trained = [name for name, other in experiment.encodings.items() if not isinstance(other, Extends)]
+        if not isinstance(parent, Typed):
+            trained = [name for name, other in experiment.encodings.items() if isinstance(other, Typed)]
             yield f"{path}.extends: {_unknown(section.extends, trained, 'trained encoding')}"
             return
-        if "scaling" not in type(parent).model_fields:
-            yield f"{path}.extends: {section.extends!r} is of type {parent.type!r}, which has no scaling"
+        if section.scaling is not None and "scaling" not in type(parent).model_fields:
+            yield f"{path}.scaling: {section.extends!r} has no scaling to replace"
             return
-    head_dim = experiment.model.features // experiment.model.heads
+        if section.window is not None and experiment.has_parameters(section.extends):
+            yield f"{path}.window: {section.extends!r} has parameters of its own, which a window would not find"
+            return
+    elif mistakes := list(_mistakes_of_training(experiment, label)):
+        yield from mistakes
+        return
+    if (experiment.parent(label) == label or experiment.finetune) and (too_large := size.mistake(experiment, label)):
+        yield too_large
+        return
+    longest = experiment.trained_multiple(label)
     try:
-        for multiple in experiment.evaluate.multiples:
-            encoding = experiment.encoding(label, multiple)
-            encoding.at(head_dim=head_dim, length=experiment.context(multiple).length)
-        limit, trained = experiment.encoding(label, 1).limit, experiment.context(1).trained
-        if limit is not None and limit < trained:
-            yield f"{path}: should have a value for all {trained} tokens of the trained context, but ends after {limit}"
+        for multiple in (*experiment.evaluate.multiples, longest):
+            experiment.acting(label, multiple)
+        limit, reach = experiment.encoding(label, longest).limit, experiment.reach(label, longest)
+        if limit is not None and limit < reach:
+            yield f"{path}: should have a value for all {reach} positions that it is trained on, but ends after {limit}"
     except (ValueError, OverflowError) as error:
         yield f"{path}: {error}"
+
+
+def _mistakes_of_training(experiment: Experiment, label: str):
+    """How a trained encoding's model and training fit together, where it says something of its own or not."""
+    section, model, train = experiment.encodings[label], experiment.model_of(label), experiment.train_of(label)
+    own = f"encodings.{plain(label)}."
+    if train.warmup >= train.steps:
+        path = f"{own if section.train else ''}train.warmup"
+        yield f"{path}: should be less than train.steps, {train.steps}, got {train.warmup}"
+    if model.features % model.heads:
+        path = f"{own if section.model else ''}model.features"
+        yield f"{path}: should be a multiple of model.heads, {model.heads}, got {model.features}"
 
 
 def _line(error: Any) -> str:
     """One of pydantic's errors in jrope's words."""
     location, given, kind = error["loc"], error["input"], error["type"]
-    path = ".".join(str(part) for part in location if part not in TAGGED) or "config"
+    path = ".".join(plain(str(part)) for part in location if part not in TAGGED) or "config"
     if kind == "extra_forbidden":
         return f"{path}: {_unknown(location[-1], _model(location[:-1]).model_fields, 'key', got=False)}"
     if kind == "missing":
@@ -134,10 +172,10 @@ def _line(error: Any) -> str:
     if kind.startswith("no_"):
         return _untyped(path, kind.removeprefix("no_"), given)
     if kind in ("literal_error", "enum"):
-        return f"{path}: should be {error['ctx']['expected']}, got {given!r}"
+        return f"{path}: should be {error['ctx']['expected']}, got {shown(given)}"
     if kind == "value_error":
-        return f"{path}: {error['ctx']['error']!s}" + ("" if isinstance(given, dict) else f", got {given!r}")
-    return f"{path}: {error['msg'].replace('Input should', 'should')}, got {given!r}"
+        return f"{path}: {error['ctx']['error']!s}" + ("" if isinstance(given, dict) else f", got {shown(given)}")
+    return f"{path}: {error['msg'].replace('Input should', 'should')}, got {shown(given)}"
 
 
 def _untyped(path: str, kind: str, given: Any) -> str:
@@ -145,7 +183,7 @@ def _untyped(path: str, kind: str, given: Any) -> str:
     tags = [tag for tag, model in TAGGED.items() if tag.startswith(f"<{kind} ") and model is not Extends]
     names = [tag.removeprefix(f"<{kind} ")[:-1] for tag in tags]
     if not isinstance(given, dict):
-        return f"{path}: should be a section with a `type`, one of {_listed(names)}, got {given!r}"
+        return f"{path}: should be a section with a `type`, one of {_listed(names)}, got {shown(given)}"
     if "type" not in given:
         return f"{path}: needs a `type`, one of {_listed(names)}"
     return f"{path}.type: {_unknown(given['type'], names, kind)}"
@@ -163,11 +201,11 @@ def _model(location: tuple) -> type[Section]:
     return model
 
 
-def _unknown(name: str, valid, what: str, *, got: bool = True) -> str:
+def _unknown(name: Any, valid, what: str, *, got: bool = True) -> str:
     """`unknown key, did you mean 'factor'?`, or the whole list where nothing is near."""
-    near = difflib.get_close_matches(str(name), list(valid), n=1)
+    near = difflib.get_close_matches(name, list(valid), n=1) if isinstance(name, str) else []
     remedy = f"did you mean {near[0]!r}?" if near else f"expected one of {_listed(valid)}"
-    return f"unknown {what}{f' {name!r}' if got else ''}, {remedy}"
+    return f"unknown {what}{f' {shown(name)}' if got else ''}, {remedy}"
 
 
 def _listed(names) -> str:

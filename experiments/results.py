@@ -1,6 +1,7 @@
 """What the rows of a result say: means and ranges over seeds, which models fitted, and the answer in words."""
 
 import statistics
+from collections.abc import Mapping
 from typing import (
     Any,
     NamedTuple,
@@ -21,7 +22,10 @@ class Row(TypedDict):
     accuracy: float | None
     exact_match: float | None
     loss: float | None
+    accuracy_along: NotRequired[list[float]]  # in equal parts of the answers, first to last
+    loss_along: NotRequired[list[float]]
     fitted: bool  # whether the model that the encoding runs on has learned the task at the trained length
+    finetuned: NotRequired[int]  # steps of further training before these scores
     limit: NotRequired[int]  # positions that the encoding has a value for, where this length goes past them
     diverged: NotRequired[int]  # the step at whose report training was found to have diverged
 
@@ -39,6 +43,26 @@ class TaskFacts(TypedDict):
     parents: dict[str, str]  # each encoding's trained one: itself, or the one it extends
 
 
+class Bands(TypedDict):
+    """A RoPE spectrum at the longest evaluated length."""
+
+    frequencies: list[float]  # radians per position, of each pair
+    amplitude: float
+
+
+class EvaluateFacts(TypedDict):
+    sequences: int
+
+
+class ConfigFacts(TypedDict):
+    """What a reader of the scores uses of the config."""
+
+    title: str
+    seeds: list[int]
+    evaluate: EvaluateFacts
+    encodings: dict[str, dict[str, Any]]
+
+
 class Result(TypedDict):
     """All that a run leaves behind, and all that figures and reports read."""
 
@@ -47,6 +71,7 @@ class Result(TypedDict):
     environment: dict[str, Any]
     config: dict[str, Any]
     task: TaskFacts
+    bands: dict[str, Bands]
     rows: list[Row]
 
 
@@ -80,16 +105,33 @@ def multiples(result: Result) -> list[float]:
     return list(lengths(result).values())
 
 
-def rows(result: Result, label: str, multiple: float) -> list[Row]:
-    return [row for row in result["rows"] if row["encoding"] == label and row["multiple"] == multiple]
+def swept(result: Result, label: str) -> dict[str, Any] | None:
+    """Of an encoding that a sweep made: the sweep it is `of`, and the `values` that it set."""
+    return result["config"]["encodings"].get(label, {}).get("swept")
 
 
-def cell(result: Result, label: str, multiple: float, metric: str) -> Cell | None:
+def points(result: Result, label: str) -> list[int]:
+    """After how many steps of fine-tuning the encoding was evaluated, ascending; none if it was not fine-tuned."""
+    return sorted({row["finetuned"] for row in result["rows"] if row["encoding"] == label and "finetuned" in row})
+
+
+def rows(result: Result, label: str, multiple: float, finetuned: int | None = None) -> list[Row]:
+    """The rows of all seeds; of an encoding that was fine-tuned, after that many steps, by default after all."""
+    own = [row for row in result["rows"] if row["encoding"] == label and row["multiple"] == multiple]
+    point = max((row.get("finetuned", 0) for row in own), default=0) if finetuned is None else finetuned
+    return [row for row in own if row.get("finetuned", point) == point]
+
+
+def values(result: Result, label: str, multiple: float, metric: str, finetuned: int | None = None) -> list[float]:
+    """A metric of each seed, in their order; none if a seed has no value."""
+    found = [row[metric] for row in rows(result, label, multiple, finetuned)]
+    return [] if any(value is None for value in found) else found
+
+
+def cell(result: Result, label: str, multiple: float, metric: str, finetuned: int | None = None) -> Cell | None:
     """Mean and range over seeds of accuracy, exact_match or loss; None where a seed has no value."""
-    values = [row[metric] for row in rows(result, label, multiple)]
-    if not values or any(value is None for value in values):
-        return None
-    return Cell(statistics.fmean(values), min(values), max(values))
+    found = values(result, label, multiple, metric, finetuned)
+    return Cell(statistics.fmean(found), min(found), max(found)) if found else None
 
 
 def absent(result: Result, label: str, multiple: float) -> str:
@@ -148,3 +190,36 @@ def answer(result: Result) -> str:
     ended = [label for label in fits if limit(result, label)]
     none = f" No value there: {', '.join(ended)}." if ended else ""
     return f"Token accuracy at {multiple:g}x the trained length, in % as mean (range) over seeds: {listed}.{none}"
+
+
+class Incomparable(Exception):
+    """Runs that do not belong in one figure, and why."""
+
+
+def merged(runs: Mapping[str, Result]) -> Result:
+    """Several results as one, in which the encodings are called `run: encoding`.
+
+    Raises:
+      Incomparable: if they are not of one task and trained length.
+    """
+    first = next(iter(runs.values()))
+    for name, result in runs.items():
+        for key in ("type", "trained_length", "trained_context", "chance_loss", "floor"):
+            own, other = result["task"][key], first["task"][key]
+            if own != other:
+                raise Incomparable(
+                    f"{name}: cannot be compared with the first: its {key} is {own!r}, that of the first {other!r}"
+                )
+
+    parents, encodings, bands = {}, {}, {}
+    for name, run in runs.items():
+        parents |= {f"{name}: {label}": f"{name}: {parent}" for label, parent in run["task"]["parents"].items()}
+        encodings |= {f"{name}: {label}": section for label, section in run["config"]["encodings"].items()}
+        bands |= {f"{name}: {label}": own for label, own in run["bands"].items()}
+    return {
+        **first,
+        "config": {**first["config"], "title": " against ".join(runs), "encodings": encodings},
+        "task": {**first["task"], "parents": parents},
+        "bands": bands,
+        "rows": [{**row, "encoding": f"{name}: {row['encoding']}"} for name, run in runs.items() for row in run["rows"]],
+    }

@@ -2,14 +2,16 @@
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import numpy as np
 
 from experiments import store
+from experiments.bands import bands
 from experiments.config import Experiment
-from experiments.files import telling, write_json, write_rows
+from experiments.files import telling, write_rows, write_table
+from experiments.imported import digests
 from experiments.progress import Display
 from experiments.results import Result, TaskFacts
 from experiments.work import Stopped, Work
@@ -34,44 +36,59 @@ def run(
       StoreError: if the directory is in use, or of another config, or has no checkpoint left that can be trusted.
       DiskError: if it cannot be written.
     """
-    with store.session(directory, experiment.model_dump(), command) as (manifest, warnings):
+    with store.session(directory, experiment.record(), command, digests(experiment)) as (manifest, warnings):
         for warning in warnings:
             warn(warning)
         if (directory / "result.json").exists():
             return store.read(directory)
         with display() as shown:
-            works = [
-                Work(
-                    experiment, label, members, directory / "encodings" / str(i), manifest["config_sha256"], shown, stop, warn
-                )
-                for i, (label, members) in enumerate(experiment.trained().items())
-            ]
-            rows = _side_by_side(works, stop)
+            works: dict[str, Work] = {}
+            for i, (label, members) in enumerate(experiment.stages().items()):
+                folder = directory / "encodings" / str(i)
+                parent = works.get(experiment.parent(label))
+                shared = (manifest["config_sha256"], shown, stop, warn)
+                works[label] = Work(experiment, label, members, folder, *shared, parent=parent)
+            rows = _side_by_side(list(works.values()), stop)
         order = list(experiment.encodings)
-        rows.sort(key=lambda row: (order.index(row["encoding"]), row["multiple"]))
-        metrics = b"".join(_read(work.folder / "metrics.jsonl") for work in works)
+        rows.sort(key=lambda row: (order.index(row["encoding"]), row.get("finetuned", 0), row["multiple"]))
+        metrics = b"".join(_read(work.folder / "metrics.jsonl") for work in works.values())
         with telling(directory):
             (directory / "metrics.jsonl").write_bytes(metrics)
         write_rows(directory / "results.jsonl", rows)
         about = {key: manifest[key] for key in ("format", "command", "config", "environment")}
-        result = {**about, "task": _task(experiment), "rows": rows}
-        write_json(directory / "result.json", result)
+        result = {**about, "task": _task(experiment), "bands": bands(experiment), "rows": rows}
+        write_table(directory / "result.json", result, "rows")
         return store.read(directory)
 
 
 def _side_by_side(works: list[Work], stop: threading.Event) -> list[dict]:
-    """The rows of all, done in threads; after an error or a stop, once every one has saved what it has."""
+    """The rows of all, done in threads, each once its parent is; after an error or a stop, once every one has saved what it
+    has."""
+    jobs: dict[Future, Work] = {}
     with ThreadPoolExecutor(min(len(works), store.cores())) as pool:
-        by_work = sorted(works, key=lambda work: -len(work.members))  # the last to start should not be the longest
-        jobs = [pool.submit(work.rows) for work in by_work]
-        _, rest = wait(jobs, return_when=FIRST_EXCEPTION)
-        if rest:
-            stop.set()
-            for job in rest:
-                job.cancel()
+
+        def begin(parent: Work | None) -> set[Future]:
+            ready = [work for work in works if work.parent is parent]
+            ready.sort(key=lambda work: -work.trainer.steps)  # the last to start should not be the longest
+            new = {pool.submit(work.rows): work for work in ready}
+            jobs.update(new)
+            return set(new)
+
+        waiting = begin(None)
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for job in done:
+                if job.cancelled() or job.exception():
+                    stop.set()
+                    for other in waiting:
+                        other.cancel()
+                elif not stop.is_set():
+                    waiting |= begin(jobs[job])
     errors = [error for job in jobs if not job.cancelled() and (error := job.exception())]
     for error in sorted(errors, key=lambda e: isinstance(e, Stopped)):
         raise error
+    if len(jobs) < len(works):
+        raise Stopped
     return [row for job in jobs for row in job.result()]
 
 
@@ -90,5 +107,5 @@ def _task(experiment: Experiment) -> TaskFacts:
         "chance_loss": float(np.log(task.symbols)),
         "floor": task.floor,
         "fitted_means": task.fitted_means(),
-        "parents": {label: parent for parent, members in experiment.trained().items() for label in members},
+        "parents": {label: experiment.parent(label) for label in experiment.encodings},
     }

@@ -1,7 +1,8 @@
 """Config sections made from frozen dataclasses: the fields are the keys, and the class's own checks are the config's.
 
-A section names its class by `type`. Two kinds of field mean something that only the evaluation at hand can tell: a `factor`
-may be "match", and a trained length may be left out.
+A section names its class by `type`: a short name of one of jrope's, or the import path of the user's own, `module:Class`. Two
+kinds of field mean something that only the evaluation at hand can tell: a `factor` may be "match", and a trained length may be
+left out.
 """
 
 import dataclasses
@@ -13,6 +14,9 @@ from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, mode
 
 LARGEST = 10**9  # of any number in a config: more is a slip, and what uses it would overflow
 Count = Annotated[int, Field(gt=0, le=LARGEST)]
+
+
+OWN = "module:Class"  # stands for the import path of the user's own class
 
 
 class Context(NamedTuple):
@@ -72,20 +76,32 @@ def _value(field, context: Context):
 
 def typed(kind: str, name: str, cls: type, special: dict[Any, tuple], base: type[Typed] = Typed) -> Any:
     """The section model of one class; `special` has what to take for field types that are not TOML's."""
+    return tagged(kind, name, section_model(name, cls, special, base))
+
+
+def tagged(kind: str, name: str, model: type[Section]) -> Any:
+    """The section model as a member of `one_of`."""
+    TAGGED[f"<{kind} {name}>"] = model
+    return Annotated[model, Tag(f"<{kind} {name}>")]
+
+
+def section_model(name: str, cls: type, special: dict[Any, tuple], base: type[Typed] = Typed) -> type[Typed]:
+    """The section model whose `type` is the name, and whose other keys are the fields of the class."""
     fields: dict[str, Any] = {"type": (Literal[name], ...)}
+    types = typing.get_type_hints(cls)
     for f in dataclasses.fields(cls):
         default = ... if f.default is dataclasses.MISSING else f.default
         if f.name in TRAINED:
             fields[f.name] = (Optional[Count], None)  # noqa: UP045
         elif f.name == "factor":
             fields[f.name] = (Factor, default)
-        elif f.type in (int, float):
-            fields[f.name] = (Annotated[f.type, Field(ge=-LARGEST, le=LARGEST)], default)
+        elif types[f.name] in (int, float):
+            fields[f.name] = (Annotated[types[f.name], Field(ge=-LARGEST, le=LARGEST)], default)
         else:
-            fields[f.name] = special.get(f.type, (f.type, default))
+            fields[f.name] = special.get(types[f.name], (types[f.name], default))
     model = pydantic.create_model(cls.__name__, __base__=base, **fields)
-    CLASSES[model], TAGGED[f"<{kind} {name}>"] = cls, model
-    return Annotated[model, Tag(f"<{kind} {name}>")]
+    CLASSES[model] = cls
+    return model
 
 
 def one_of(kind: str, members: list, *, other: str | None = None) -> Any:
@@ -95,7 +111,8 @@ def one_of(kind: str, members: list, *, other: str | None = None) -> Any:
         if isinstance(section, Section):
             return next(name for name, model in TAGGED.items() if type(section) is model)
         if isinstance(section, dict):
-            return f"<{kind} {other if other in section else section.get('type')}>"
+            name = other if other in section else section.get("type")
+            return f"<{kind} {OWN if ':' in name else name}>" if isinstance(name, str) else None
         return None
 
     discriminator = Discriminator(tag, custom_error_type=f"no_{kind}", custom_error_message=f"not a known {kind}")

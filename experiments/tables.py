@@ -5,6 +5,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from experiments import results
+from experiments.remarks import remarks
 from experiments.results import Result
 
 
@@ -17,7 +18,7 @@ def show(result: Result, console: Console):
     for row in body:
         table.add_row(*map(escape, row))
     console.print(table)
-    for sentence in (results.fit_sentence(result), results.answer(result)):
+    for sentence in (results.fit_sentence(result), results.answer(result), *remarks(result)):
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 

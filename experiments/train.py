@@ -8,31 +8,51 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from experiments.positions import Positions
 from experiments.tasks import Task
 from jrope import transformer
+from jrope.encoding import Encoding
 from jrope.transformer import TransformerConfig
 
 
 class State(NamedTuple):
-    """All that training carries from step to step; every leaf has a leading axis of seeds."""
+    """All that training carries from step to step; every leaf has a leading axis of seeds.
+
+    The losses are summed here, and not by whoever reports them, so that the steps between two reports may be taken in any
+    number of calls, with a stop in between.
+    """
 
     step: jax.Array
     params: Any
     optimizer: Any
+    loss: jax.Array  # summed since the last report
+    summed: jax.Array  # over so many steps
+
+    def reported(self) -> "State":
+        """The state after a report of the mean loss."""
+        return self._replace(loss=jnp.zeros_like(self.loss), summed=jnp.zeros_like(self.summed))
 
 
 @dataclass(frozen=True)
 class Trainer:
-    """How one model is trained: hashable, so that it is a static argument of the two jitted functions below."""
+    """How a model is trained: hashable, so that it is a static argument of the jitted functions below.
+
+    Attributes:
+      model: gives the parameters; which encoding acts in it is an argument of its own, so that all that differ in arrays
+        alone, such as the RoPE of several bases and scalings, are trained by one compiled program.
+      stream: of random numbers that the data comes from: one for training, another for training that goes on from its end.
+    """
 
     task: Task
     model: TransformerConfig
+    positions: Positions
     length: int
     batch: int
     steps: int
     learning_rate: float
     warmup: int
     weight_decay: float
+    stream: int = 1
 
     @property
     def optimizer(self) -> optax.GradientTransformation:
@@ -51,40 +71,39 @@ def cross_entropy(logits, tokens, mask) -> tuple[jax.Array, jax.Array]:
 @partial(jax.jit, static_argnums=0)
 def start(trainer: Trainer, seeds) -> State:
     """The state before the first step, for each of the seeds [S]."""
-
-    def one(seed):
-        params = transformer.init(trainer.model, jax.random.fold_in(jax.random.key(seed), 0))
-        return State(jnp.int32(0), params, trainer.optimizer.init(params))
-
-    return jax.vmap(one)(seeds)
+    keys = jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(seed), 0))(seeds)
+    return start_from(trainer, jax.vmap(partial(transformer.init, trainer.model))(keys))
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=2)
-def advance(trainer: Trainer, seeds, state: State, steps) -> tuple[State, jax.Array]:
-    """`steps` more training steps of every seed, and the mean loss of each over them [S].
+@partial(jax.jit, static_argnums=0)
+def start_from(trainer: Trainer, params) -> State:
+    """The state before the first step of training that begins with these parameters, each with a leading axis [S]."""
+    none = jnp.zeros(len(jax.tree.leaves(params)[0]))
+    return State(none.astype(jnp.int32), params, jax.vmap(trainer.optimizer.init)(params), none, none.astype(jnp.int32))
+
+
+@partial(jax.jit, static_argnums=0, donate_argnums=3)
+def advance(trainer: Trainer, encoding: Encoding, seeds, state: State, steps) -> tuple[State, jax.Array]:
+    """`steps` more training steps of every seed, and the mean loss of each since the last report [S].
 
     The number of steps is traced: one program serves every chunk, the last and shorter one too.
     """
     graphdef = transformer.abstract(trainer.model)
-    positions = jnp.arange(trainer.task.context(trainer.length))
-    encoding = trainer.model.encoding.at(head_dim=trainer.model.head_dim, length=positions.size)
+    context = trainer.task.context(trainer.length)
 
-    def loss(params, tokens, mask):
+    def loss(params, tokens, mask, positions):
         logits = transformer.apply(graphdef, params, tokens[:, :-1], positions, encoding=encoding)
         losses, answers = cross_entropy(logits, tokens, mask)
         return losses.sum() / answers.sum()
 
     def step(seed, state):
-        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 1), state.step)
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), trainer.stream), state.step)
         tokens, mask = trainer.task.sample(key, trainer.batch, trainer.length, training=True)
-        value, gradients = jax.value_and_grad(loss)(state.params, tokens, mask)
+        positions = trainer.positions.sample(jax.random.fold_in(key, 0), context)
+        value, gradients = jax.value_and_grad(loss)(state.params, tokens, mask, positions)
         updates, optimizer = trainer.optimizer.update(gradients, state.optimizer, state.params)
-        return State(state.step + 1, optax.apply_updates(state.params, updates), optimizer), value
+        params = optax.apply_updates(state.params, updates)
+        return State(state.step + 1, params, optimizer, state.loss + value, state.summed + 1)
 
-    def body(_, carry):
-        state, total = carry
-        state, value = jax.vmap(step)(seeds, state)
-        return state, total + value
-
-    state, total = jax.lax.fori_loop(0, steps, body, (state, jnp.zeros(len(seeds))))
-    return state, total / steps
+    state = jax.lax.fori_loop(0, steps, lambda _, state: jax.vmap(step)(seeds, state), state)
+    return state, state.loss / state.summed

@@ -34,7 +34,7 @@ Encodings as values, for `jrope.transformer` or any model that asks for the same
     Encoding (= NoPE), Chain                 nothing, and one after another
     Sinusoidal, Learned                      added to the embeddings
     Rope, Rotary, XPos                       rotations
-    Alibi, HardAlibi, Sandwich               biases
+    Alibi, HardAlibi, Window, Sandwich       biases
     T5, KerpleLog, KerplePower, Fire, Cope   learned biases
 Published models
     from_huggingface(config, layer_type=)    the encoding of a config.json
@@ -48,7 +48,7 @@ from jrope.bias_learned import fire, kerple_log, kerple_power, t5, t5_bucket
 from jrope.cope import cope
 from jrope.encoding import Chain, Encoding
 from jrope.encoding_absolute import Learned, Sinusoidal
-from jrope.encoding_bias import T5, Alibi, Cope, Fire, HardAlibi, KerpleLog, KerplePower, Sandwich
+from jrope.encoding_bias import T5, Alibi, Cope, Fire, HardAlibi, KerpleLog, KerplePower, Sandwich, Window
 from jrope.encoding_rotary import Rope, Rotary, XPos
 from jrope.huggingface import from_huggingface
 from jrope.positions import coupled, from_lengths, from_mask, from_segments, grid, randomized, zigzag
@@ -83,6 +83,7 @@ __all__ = [
     "Sinusoidal",
     "Spectrum",
     "Step",
+    "Window",
     "XPos",
     "Yarn",
     "alibi",

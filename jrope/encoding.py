@@ -131,10 +131,11 @@ class Chain(Encoding):
     def init(self, key, *, features, num_heads, head_dim):
         keys = jax.random.split(key, max(len(self.encodings), 1))
         sizes = {"features": features, "num_heads": num_heads, "head_dim": head_dim}
-        return {str(i): e.init(k, **sizes) for i, (e, k) in enumerate(zip(self.encodings, keys, strict=False))}
+        own = {str(i): e.init(k, **sizes) for i, (e, k) in enumerate(zip(self.encodings, keys, strict=False))}
+        return {i: params for i, params in own.items() if jax.tree.leaves(params)}  # a chain without any has those of NoPE
 
     def _parts(self, params):
-        return ((e, params[str(i)]) for i, e in enumerate(self.encodings))
+        return ((e, params.get(str(i), {})) for i, e in enumerate(self.encodings))
 
     def embed(self, params, x, positions):
         for encoding, own in self._parts(params):

@@ -50,6 +50,23 @@ class HardAlibi(Encoding):
 
 
 @dataclass(frozen=True)
+class Window(Encoding):
+    """Sliding-window attention: in every head a token sees the last `size` positions, its own included (`jrope.windowed`).
+
+    It says nothing about order within the window: chain it with an encoding that does.
+    """
+
+    size: int
+
+    def __post_init__(self):
+        if self.size < 1:
+            raise ValueError(f"Window: size must be at least 1, got {self.size}")
+
+    def bias(self, params, q_positions, k_positions, *, num_heads):
+        return windowed(q_positions, k_positions, windows=[self.size] * num_heads)
+
+
+@dataclass(frozen=True)
 class Sandwich(Encoding):
     """The inner product of sinusoids as a bias (`jrope.sandwich`).
 

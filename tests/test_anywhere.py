@@ -22,6 +22,7 @@ ENCODINGS = [
     jrope.Rope(scaling=jrope.Yarn(4.0, 8), layout="half"),
     jrope.XPos(),
     jrope.HardAlibi(window=2, windowed_heads=1),
+    jrope.Window(2),
     jrope.T5(buckets=8, max_distance=16),
     jrope.KerpleLog(),
     jrope.Fire(),

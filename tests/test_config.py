@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 import jrope
 from experiments.config import ENCODINGS, SCALINGS, Experiment
+from experiments.imported import digests
 from experiments.load import ConfigError, load, validate
+from experiments.positions import Consecutive, Randomized
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.toml"))
 QUICK = next(path for path in CONFIGS if path.stem == "quick")
@@ -33,15 +35,20 @@ scaling = { type = "yarn", factor = "match" }
 """
 
 
-def told(*overrides, text=GOOD):
-    """The mistakes of a config, as lines."""
+def validated(*overrides, text=GOOD):
+    """A config with overrides."""
     from experiments.load import _override
 
     data = tomllib.loads(text)
     for override in overrides:
         _override(data, override)
+    return validate(data)
+
+
+def told(*overrides, text=GOOD):
+    """The mistakes of a config, as lines."""
     with pytest.raises(ConfigError) as caught:
-        validate(data)
+        validated(*overrides, text=text)
     return str(caught.value).splitlines()
 
 
@@ -96,7 +103,7 @@ def test_configs_that_come_with_jrope(path):
         ),
         (
             "encodings.x={type='learned', max_length=3}",
-            "encodings.x: should have a value for all 18 tokens of the trained context, but ends after 3",
+            "encodings.x: should have a value for all 18 positions that it is trained on, but ends after 3",
         ),
         ("encodings.x=3", "encodings.x: should be a section with a `type`, one of 'nope'"),
         ("encodings.x.scaling.type='yarn'", "encodings.x: needs a `type`, one of 'nope'"),
@@ -156,7 +163,7 @@ def test_all_mistakes_are_told_at_once():
 
 def test_a_scaling_cannot_extend_what_has_none():
     assert told("encodings.a.type='alibi'", "encodings.yarn.extends='a'") == [
-        "encodings.yarn.extends: 'a' is of type 'alibi', which has no scaling"
+        "encodings.yarn.scaling: 'a' has no scaling to replace"
     ]
 
 
@@ -241,11 +248,16 @@ def test_lists_of_a_config_are_tuples_of_a_value():
         validate(data)
 
 
-@pytest.mark.parametrize("name", [name for name in ENCODINGS if name != "learned"])
+@pytest.mark.parametrize("name", [name for name in ENCODINGS if name not in ("learned", "window")])
 def test_every_encoding_can_be_named_in_a_config(name):
     data = tomllib.loads(GOOD)
     data["encodings"][name] = {"type": name}
     assert validate(data).encoding(name, 1) == ENCODINGS[name]()
+
+
+def test_those_with_fields_that_must_be_given_can_be_named_too():
+    assert validated("encodings.x={type='learned'}").encoding("x", 1) == jrope.Learned(18)
+    assert validated("encodings.x={type='window', size=3}").encoding("x", 1) == jrope.Window(3)
 
 
 def test_fields_of_encodings_are_checked():
@@ -255,5 +267,135 @@ def test_fields_of_encodings_are_checked():
     assert validate(data).encoding("t5", 2) == jrope.T5(buckets=8, max_distance=30)
     assert told("encodings.x={type='t5', buckets=8, max_distance=4}")[0].startswith("encodings.x: T5: max_distance must be")
     assert told("encodings.x={type='xpos', scale_base=0.1}") == [
-        "encodings.x: should have a value for all 18 tokens of the trained context, but ends after 6"
+        "encodings.x: should have a value for all 18 positions that it is trained on, but ends after 6"
     ]
+
+
+def test_an_encoding_may_have_training_and_a_model_of_its_own():
+    experiment = validated("encodings.x={type='nope', train.steps=77, model.heads=4, model.layers=3}")
+    own, other = experiment.trainer("x"), experiment.trainer("rope")
+    assert (own.steps, own.model.heads, own.model.layers) == (77, 4, 3)
+    assert (other.steps, other.model.heads, other.model.layers) == (experiment.train.steps, 2, 2)
+    assert own.learning_rate == other.learning_rate
+    assert told("encodings.x={type='nope', model.heads=7}")[0].startswith(
+        "encodings.x.model.features: should be a multiple of"
+    )
+    assert told("encodings.x={type='nope', train.steps=2}")[0].startswith("encodings.x.train.warmup: should be less than")
+    assert told("encodings.x={type='nope', train.stesp=7}") == ["encodings.x.train.stesp: unknown key, did you mean 'steps'?"]
+    assert told("encodings.x={type='nope', train.steps=0}")[0].startswith("encodings.x.train.steps: should be greater than 0")
+
+
+def test_position_ids_drawn_at_random():
+    at = "encodings.x={type='rope', positions={type='randomized', over=%d}}"
+    experiment = validated(at % 300)
+    assert experiment.positions("x") == Randomized(300)
+    assert experiment.positions("rope") == Consecutive()
+    assert experiment.reach("x", 2) == 300
+    assert told(at % 20) == ["encodings.x: positions.over: should be at least 34, the tokens of the longest context, got 20"]
+    assert told("encodings.x={type='learned', positions={type='randomized', over=300}}") == [
+        "encodings.x: should have a value for all 300 positions that it is trained on, but ends after 18"
+    ]
+
+
+def test_a_sweep_stands_for_one_encoding_for_each_value():
+    experiment = validated("encodings.yarn.sweep={'scaling.beta_fast'=[2.0, 8.0], 'scaling.beta_slow'=[0.5, 1.0]}")
+    labels = [label for label in experiment.encodings if label.startswith("yarn")]
+    assert labels[:2] == ["yarn beta_fast=2.0 beta_slow=0.5", "yarn beta_fast=2.0 beta_slow=1.0"]
+    assert len(labels) == 4
+    assert experiment.encoding(labels[0], 2).scaling == jrope.Yarn(34 / 18, 18, beta_fast=2.0, beta_slow=0.5)
+    assert experiment.encodings[labels[0]].swept.values == {"scaling.beta_fast": 2.0, "scaling.beta_slow": 0.5}
+    assert validate(experiment.record()) == experiment
+    bases = validated("encodings.x={type='rope', sweep={base=[10.0, 100.0]}}")
+    assert bases.encoding("x base=10.0", 1) == jrope.Rope(10.0)
+    assert told("encodings.rope.sweep={base=3}") == ["encodings.rope.sweep.base: should be a list of different values, got 3"]
+    assert told("encodings.rope.sweep={base=[3.0, 3.0]}")[0].startswith("encodings.rope.sweep.base: should be a list of diff")
+    assert told("encodings.rope.sweep=3")[0].startswith("encodings.rope.sweep: should be a table of lists")
+    assert told("encodings.rope.sweep={'base.x'=[1, 2]}", "encodings.rope.base=3.0") == [
+        "encodings.rope.sweep.base.x: 'base' is a value, not a section with keys"
+    ]
+    assert "makes at most" not in told("encodings.rope.sweep={base=[10.0], layout=['half'], bsae=[1]}")[0]
+    assert told(f"encodings.rope.sweep={{base={[float(i) for i in range(1, 1002)]}}}")[0].endswith("makes 1001")
+
+
+FINETUNE = "finetune={multiple=2, steps=30, evaluate_at=[0, 10, 30], learning_rate=1e-3}"
+
+
+def test_what_extends_an_encoding_may_be_finetuned():
+    experiment = validated(FINETUNE, "evaluate.multiples=[1, 4]", "encodings.plain={extends='rope'}", "task.symbols=96")
+    assert experiment.stages() == {label: [label] for label in experiment.encodings}
+    assert experiment.points("yarn") == [0, 10, 30]
+    assert experiment.points("rope") == [experiment.train.steps]
+    tuned = experiment.trainer("yarn")
+    assert (tuned.length, tuned.steps, tuned.stream) == (2 * experiment.task.length, 30, 3)
+    # one factor, that of the length it is tuned on, at all lengths
+    assert [experiment.encoding("yarn", m).scaling.factor for m in (1, 4)] == [experiment.context(2).factor] * 2
+    assert experiment.encoding("plain", 4) == jrope.Rope()
+    assert told(FINETUNE.replace("30]", "20]"))[0].startswith("finetune.evaluate_at: should be different numbers of steps")
+    assert told(FINETUNE.replace("multiple=2", "multiple=2000"))[0].startswith("evaluate.multiples: should need at most 16384")
+    assert told(FINETUNE[:-1] + ", warmup=30}") == ["finetune.warmup: should be less than finetune.steps, 30, got 30"]
+
+
+def test_a_window_is_a_control():
+    experiment = validated("encodings.cropped={extends='rope', window='trained'}")
+    assert experiment.encoding("cropped", 2) == jrope.Chain((jrope.Rope(), jrope.Window(18)))
+    assert validated("encodings.cropped={extends='rope', window=5}").encoding("cropped", 1).encodings[1] == jrope.Window(5)
+    assert told("encodings.t5={type='t5'}", "encodings.x={extends='t5', window=5}") == [
+        "encodings.x.window: 't5' has parameters of its own, which a window would not find"
+    ]
+
+
+MINE = """
+import dataclasses
+import jax
+import jrope
+from experiments.tasks import Copy
+
+
+@dataclasses.dataclass(frozen=True)
+class Wave(jrope.Encoding):
+    height: float = 1.0
+
+    def embed(self, params, x, positions):
+        return x + self.height * jax.numpy.sin(positions)[..., None]
+
+
+class Twice(Copy):
+    pass
+
+
+class Stranger:
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class Shapeless(jrope.Encoding):
+    table: jax.Array | None = None
+"""
+
+
+def test_classes_of_the_users_own_by_import_path(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "users_own.py").write_text(MINE)
+    import users_own  # type: ignore
+
+    experiment = validated("encodings.w={type='users_own:Wave', height=2.0, train.steps=500}", "task.type='users_own:Twice'")
+    assert experiment.encoding("w", 1) == users_own.Wave(2.0)
+    assert experiment.trainer("w").steps == 500
+    assert isinstance(experiment.task_value(), users_own.Twice)
+    assert validate(experiment.record()) == experiment
+    found = digests(experiment)
+    assert set(found) == {"users_own:Wave", "users_own:Twice"}
+    assert len(set(found.values())) == 1
+    chained = validated("encodings.c={type='chain', encodings=[{type='users_own:Wave'}, {type='alibi'}]}")
+    assert chained.encoding("c", 1) == jrope.Chain((users_own.Wave(), jrope.Alibi()))
+    for section, line in {
+        "{type='users_own:Wave', height='x'}": "encodings.w: height: should be a valid number, got 'x'",
+        "{type='users_own:Wave', hieght=1}": "encodings.w: hieght: Extra inputs are not permitted, got 1",
+        "{type='users_own:Nothing'}": "encodings.w: type: 'users_own:Nothing' cannot be imported: AttributeError",
+        "{type='no_such:Thing'}": "encodings.w: type: 'no_such:Thing' cannot be imported: ModuleNotFoundError",
+        "{type=':'}": "encodings.w: type: ':' cannot be imported: ValueError",
+        "{type='users_own:Stranger'}": "encodings.w: type: 'users_own:Stranger' should be a subclass of jrope.encoding",
+        "{type='users_own:Twice'}": "encodings.w: type: 'users_own:Twice' should be a subclass of jrope.encoding",
+        "{type='users_own:Shapeless'}": "encodings.w: type: 'users_own:Shapeless' has a field that no config can hold",
+    }.items():
+        assert told(f"encodings.w={section}")[0].startswith(line), told(f"encodings.w={section}")

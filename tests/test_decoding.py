@@ -23,6 +23,7 @@ ENCODINGS = [
     jrope.XPos(),
     jrope.Alibi(),
     jrope.HardAlibi(window=2, windowed_heads=1),
+    jrope.Chain((jrope.Rope(), jrope.Window(2))),
     jrope.T5(buckets=8, max_distance=16),
     jrope.KerpleLog(),
     jrope.KerplePower(),

@@ -24,6 +24,7 @@ from jrope import (
     Rotary,
     Sandwich,
     Sinusoidal,
+    Window,
     XPos,
 )
 
@@ -41,6 +42,7 @@ ALL = [
     Chain((Learned(max_length=8), Rope(), Alibi())),
     XPos(),
     HardAlibi(windowed_heads=1),
+    Window(2),
     Sandwich(),
     T5(buckets=6, max_distance=4),
     KerpleLog(),
@@ -83,7 +85,7 @@ def test_nope_does_nothing_and_is_the_identity_of_chains():
     assert all(np.array_equal(a, b) for a, b in zip(nothing, maps(Chain(())), strict=True))
     for encoding in ALL[1:]:
         assert not same(encoding, Encoding())
-    for encoding in (Sinusoidal(), Rope(), Alibi(), XPos(), Sandwich(), HardAlibi()):
+    for encoding in (Sinusoidal(), Rope(), Alibi(), XPos(), Sandwich(), HardAlibi(), Window(2)):
         assert same(Chain((encoding, Encoding())), encoding)
         assert same(Chain((Encoding(), encoding)), encoding)
 
@@ -129,6 +131,7 @@ OTHER = {  # another value for every field that any encoding or scaling has
     "layout": "half",
     "rotary_fraction": 0.5,
     "max_length": 9,
+    "size": 1,
     "scale": 1.0,
     "encodings": (Alibi(),),
     "factor": 3.0,
@@ -274,6 +277,7 @@ def test_an_encoding_of_the_users_own_needs_no_registration():
         (lambda: Sinusoidal(layout="half"), "Sinusoidal: layout must be one of.*'half'"),
         (lambda: XPos(scale_base=0.0), "XPos: scale_base must be positive and finite, got 0.0"),
         (lambda: XPos(layout="neox"), "XPos: layout must be one of.*'neox'"),
+        (lambda: Window(0), "Window: size must be at least 1, got 0"),
         (lambda: HardAlibi(window=0), "HardAlibi: window must be at least 1, got 0"),
         (lambda: HardAlibi(windowed_heads=-1), "HardAlibi: windowed_heads must be at least 0, got -1"),
         (lambda: maps(HardAlibi(windowed_heads=3)), "windowed_heads must be at most the number of heads, 2, got 3"),

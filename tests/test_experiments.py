@@ -14,6 +14,7 @@ import pytest
 
 import jrope
 from experiments import evaluate, results, store, train
+from experiments.positions import Consecutive, Randomized
 from experiments.tasks import Copy, Lag
 from jrope import transformer
 from jrope.transformer import TransformerConfig
@@ -51,7 +52,11 @@ def trainer(encoding=None, **options):
     task = options.pop("task", Copy(symbols=12))
     model = TransformerConfig(task.vocabulary, encoding or jrope.Rope(), features=16)
     defaults = {"length": 3, "batch": 4, "steps": 20, "learning_rate": 1e-2, "warmup": 2, "weight_decay": 0.01}
-    return train.Trainer(task, model, **{**defaults, **options})
+    return train.Trainer(task, model, Consecutive(), **{**defaults, **options})
+
+
+def advance(t, seeds, state, steps):
+    return train.advance(t, t.model.encoding, seeds, state, steps)
 
 
 def command(*arguments, cwd=ROOT, **options):
@@ -69,57 +74,91 @@ def command(*arguments, cwd=ROOT, **options):
 def test_training_learns_and_any_split_into_chunks_is_the_same():
     seeds = jnp.array([0, 3], jnp.uint32)
     t = trainer(task=Copy(symbols=4, unique=False), steps=150)
-    state, first = train.advance(t, seeds, train.start(t, seeds), 10)
-    split, _ = train.advance(t, seeds, state, 10)
-    whole, _ = train.advance(t, seeds, train.start(t, seeds), 20)
+    before = train.advance._cache_size()
+    state, first = advance(t, seeds, train.start(t, seeds), 10)
+    split, _ = advance(t, seeds, state, 10)
+    whole, _ = advance(t, seeds, train.start(t, seeds), 20)
     for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(split), strict=True):
         np.testing.assert_array_equal(a, b)
-    _, last = train.advance(t, seeds, split, 130)
+    _, last = advance(t, seeds, split.reported(), 130)
     assert (last < 0.8 * first).all()
-    assert train.advance._cache_size() == 1
+    assert train.advance._cache_size() == before + 1
 
 
 def test_seeds_differ_and_each_is_what_it_would_be_alone():
     t = trainer()
-    together, loss = train.advance(t, jnp.array([0, 3], jnp.uint32), train.start(t, jnp.array([0, 3], jnp.uint32)), 5)
-    alone, own = train.advance(t, jnp.array([3], jnp.uint32), train.start(t, jnp.array([3], jnp.uint32)), 5)
+    together, loss = advance(t, jnp.array([0, 3], jnp.uint32), train.start(t, jnp.array([0, 3], jnp.uint32)), 5)
+    alone, own = advance(t, jnp.array([3], jnp.uint32), train.start(t, jnp.array([3], jnp.uint32)), 5)
     assert loss[0] != loss[1]
     np.testing.assert_allclose(loss[1], own[0], rtol=1e-5)
     for a, b in zip(jax.tree.leaves(together.params), jax.tree.leaves(alone.params), strict=True):
         np.testing.assert_allclose(a[1], b[0], atol=1e-5)
 
 
-def test_evaluation_against_a_plain_loop():
+def scores_of(t, params, encodings, *, seeds=(0,), length=4, sequences=7):
+    shared = {"model": t.model, "task": t.task, "positions": t.positions, "length": length, "sequences": sequences}
+    return evaluate.evaluate(jnp.array(seeds, jnp.uint32), params, encodings, **shared)
+
+
+@pytest.mark.parametrize("a_call", [10, 10_000])
+def test_evaluation_against_a_plain_loop(a_call, monkeypatch):
+    monkeypatch.setattr(evaluate, "A_CALL", 3 * a_call)  # in parts of 3 sequences, or all in one
     t, seeds = trainer(), jnp.array([0], jnp.uint32)
     params = train.start(t, seeds).params
-    scores = evaluate.evaluate(seeds, params, t.model.encoding, model=t.model, task=t.task, length=4, sequences=7)
-    graphdef = transformer.abstract(t.model)
+    scores = scores_of(t, params, [t.model.encoding])
+    graphdef, one = transformer.abstract(t.model), jax.tree.map(lambda p: p[0], params)
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seeds[0]), 2), 4)
-    accuracy, exact, loss = [], [], []
-    for k in jax.random.split(key, 7):
-        tokens, mask = t.task.sample(k, 1, 4)
-        logits = np.asarray(transformer.apply(graphdef, jax.tree.map(lambda p: p[0], params), tokens[:, :-1], jnp.arange(10)))[
-            0
-        ]
-        wanted, where = np.asarray(tokens)[0, 1:], np.asarray(mask)[0, 1:]
-        right = (logits.argmax(-1) == wanted)[where]
+    right, losses = [], []
+    for index in range(7):
+        tokens, mask = (np.asarray(part)[0] for part in t.task.sample(jax.random.fold_in(key, index), 1, 4))
+        logits = np.asarray(transformer.apply(graphdef, one, tokens[None, :-1], jnp.arange(10)))[0]
         logp = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-        (
-            accuracy.append(right.mean()),
-            exact.append(right.all()),
-            loss.append(-logp[np.arange(10), wanted][where].mean()),
-        )
-    np.testing.assert_allclose([s[0] for s in scores], [np.mean(accuracy), np.mean(exact), np.mean(loss)], rtol=1e-5)
+        right.append((logits.argmax(-1) == tokens[1:])[mask[1:]])
+        losses.append(-logp[np.arange(10), tokens[1:]][mask[1:]])
+    expected = [np.mean(right), np.mean(np.all(right, -1)), np.mean(losses), np.mean(right, 0), np.mean(losses, 0)]
+    for got, wanted in zip(scores, expected, strict=True):
+        np.testing.assert_allclose(got[0, 0], wanted, rtol=1e-5)
 
 
-def test_all_scalings_are_evaluated_by_one_program():
-    t, seeds = trainer(task=Lag(symbols=8)), jnp.array([0], jnp.uint32)
-    params = train.start(t, seeds).params
-    before = evaluate.evaluate._cache_size()
-    for scaling in (None, jrope.Linear(2.0), jrope.NTK(2.0), jrope.DynamicNTK(1.0, 4), jrope.Yarn(2.0, 16)):
-        encoding = jrope.Rope(scaling=scaling).at(head_dim=8, length=32)
-        evaluate.evaluate(seeds, params, encoding, model=t.model, task=t.task, length=32, sequences=4)
-    assert evaluate.evaluate._cache_size() == before + 1
+def test_all_scalings_are_evaluated_side_by_side_by_one_program_and_each_as_if_alone():
+    t, seeds = trainer(task=Lag(symbols=8)), (0, 3)
+    params = train.start(t, jnp.array(seeds, jnp.uint32)).params
+    before = evaluate.sums._cache_size()
+    scalings = (None, jrope.Linear(2.0), jrope.NTK(2.0), jrope.DynamicNTK(1.0, 4), jrope.Yarn(2.0, 16))
+    encodings = [jrope.Rope(scaling=scaling).at(head_dim=8, length=32) for scaling in scalings]
+    together = scores_of(t, params, encodings, seeds=seeds, length=32)
+    assert evaluate.sums._cache_size() == before + 1
+    assert together.accuracy.shape == (5, 2)
+    assert together.loss_along.shape == (5, 2, 16)
+    assert len(set(together.loss[:, 0])) == 5
+    for i, encoding in enumerate(encodings):
+        alone = scores_of(t, params, [encoding], seeds=seeds, length=32)
+        for part, own in zip(together, alone, strict=True):
+            np.testing.assert_allclose(part[i], own[0], rtol=1e-5)
+
+
+def test_all_bases_are_trained_by_one_program():
+    task, seeds = Copy(symbols=12), jnp.array([0], jnp.uint32)
+    shared = {"length": 3, "batch": 4, "steps": 20, "learning_rate": 1e-2, "warmup": 2, "weight_decay": 0.01}
+    t = train.Trainer(task, TransformerConfig(task.vocabulary, features=16), Consecutive(), **shared)
+    before = train.advance._cache_size()
+    losses = [
+        float(train.advance(t, jrope.Rope(base=base).at(head_dim=8, length=8), seeds, train.start(t, seeds), 5)[1][0])
+        for base in (100.0, 10_000.0)
+    ]
+    assert losses[0] != losses[1]
+    assert train.advance._cache_size() == before + 1
+
+
+def test_randomised_positions_are_new_at_each_step_and_one_draw_for_a_batch():
+    positions = Randomized(over=30)
+    first, second = (np.asarray(positions.sample(jax.random.key(i), 10)) for i in range(2))
+    assert (np.diff(first) > 0).all()
+    assert first.max() < 30
+    assert (first != second).any()
+    assert positions.reach(10) == 30
+    with pytest.raises(ValueError, match=r"positions.over: should be at least 31, the tokens of the longest context, got 30"):
+        positions.reach(31)
 
 
 @pytest.fixture(scope="module")

@@ -41,9 +41,9 @@ def test_pictures_are_there():
 
 
 def test_the_table_and_the_figure_are_those_of_the_committed_result():
-    result = store.read(ROOT / "docs" / "quick")
-    assert result["config"] == load(ROOT / "configs" / "quick.toml").model_dump()
+    result = store.read(ROOT / "docs" / "study" / "quick")
+    assert result["config"] == load(ROOT / "configs" / "quick.toml").record()
     assert tables.markdown(result) in README
     assert all(results.has_fitted(result, label) for label in results.labels(result))
-    svg = (ROOT / "docs" / "quick" / "figure.svg").read_text()
+    svg = (ROOT / "docs" / "study" / "quick" / "figure.svg").read_text()
     assert all(label in svg for label in results.labels(result))

@@ -13,43 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from watch import Watch
 
 from experiments import checkpoint, files, load, run, soak, store
-from experiments.soak import contents
+from experiments.trials import contents
 
 ROOT = Path(__file__).parent.parent
-CONFIG = soak.CONFIG.replace("steps = 3000", "steps = 120").replace("report_every = 20", "report_every = 4")
-
-
-class Watch:
-    """A display that shows nothing, and sets `stop` once `event` comes for `label`."""
-
-    def __init__(self, stop, event=None, label="rope", step=0):
-        self.stop, self.wanted, self.events = stop, (event, label, step), []
-
-    def _see(self, event, label, step=0):
-        self.events.append((event, label, step))
-        wanted, whose, least = self.wanted
-        if event == wanted and label == whose and step >= least:
-            self.stop.set()
-
-    def begin(self, label, steps):
-        self._see("begin", label)
-
-    def step(self, label, done, loss):
-        self._see("step", label, done)
-
-    def evaluating(self, label, what):
-        self._see("evaluating", label)
-
-    def end(self, label):
-        self._see("end", label)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
+CONFIG = soak.CONFIG.replace("steps = 1000", "steps = 120").replace("report_every = 20", "report_every = 4")
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +74,52 @@ def test_a_complete_run_is_not_run_again(config, alone):
     assert contents(alone) == before
 
 
+FINETUNE = "finetune={multiple=2, steps=24, evaluate_at=[0, 10, 24], learning_rate=1e-3, batch=4, report_every=4}"
+
+
+@pytest.fixture(scope="module")
+def tuned(config):
+    """A run left alone in which `pi` is trained on from the end of `rope`."""
+    go(config, config.parent / "tuned", FINETUNE)
+    return config.parent / "tuned"
+
+
+@pytest.mark.parametrize(
+    ("label", "event", "step"), [("rope", "end", 0), ("pi", "step", 4), ("pi", "step", 16), ("pi", "evaluating", 0)]
+)
+def test_a_finetune_goes_on_to_the_same_bytes(config, tuned, tmp_path, label, event, step):
+    stop = threading.Event()
+    watch = Watch(stop, event, label, step)
+    with pytest.raises(run.Stopped):
+        run.run(load.load(config, [FINETUNE]), tmp_path / "run", lambda: watch, "command", stop, print)
+    assert go(config, tmp_path / "run", FINETUNE) == []
+    assert contents(tmp_path / "run") == contents(tuned)
+
+
+def test_a_finetune_is_scored_on_its_way_and_begins_where_training_ended(tuned):
+    from experiments import results
+
+    result = store.read(tuned)
+    assert results.points(result, "pi") == [0, 10, 24]
+    assert results.points(result, "rope") == []
+    losses = [results.cell(result, "pi", 2, "loss", point).mean for point in (0, 10, 24)]
+    assert len(set(losses)) == 3
+    assert losses[2] < losses[0]
+    assert results.cell(result, "pi", 2, "loss").mean == losses[2]  # after all steps, if it is not said after how many
+    fits = {(row["seed"], row["fitted"]) for row in result["rows"] if row["encoding"] == "rope"}
+    assert {(row["seed"], row["fitted"]) for row in result["rows"] if row["encoding"] == "pi"} == fits
+
+
+def test_a_finetune_without_trusted_weights_to_begin_from_says_so(config, tuned, tmp_path):
+    shutil.copytree(tuned, tmp_path / "run")
+    (tmp_path / "run" / "result.json").unlink()
+    shutil.rmtree(tmp_path / "run" / "encodings" / "2")
+    for step in checkpoint.steps(tmp_path / "run" / "encodings" / "1"):
+        checkpoint.path_of(tmp_path / "run" / "encodings" / "1", step).write_bytes(b"nonsense")
+    with pytest.raises(store.StoreError, match="the last checkpoint of 'rope', which others go on from, cannot be trusted"):
+        go(config, tmp_path / "run", FINETUNE)
+
+
 @pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "gone"])
 def test_a_damaged_checkpoint_is_named_and_the_one_before_used(config, alone, stopped, damage):
     folder = stopped / "encodings" / "1"
@@ -117,7 +133,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_used(config, alone, st
         newest.write_bytes({"flipped": flipped, "cut": data[:-1], "empty": b""}[damage])
     warnings = go(config, stopped)
     assert [str(newest) in warning for warning in warnings] == ([] if damage == "gone" else [True])
-    assert min(step for event, label, step in go.events if (event, label) == ("step", "rope")) == steps[0] + 4
+    assert min(step for event, label, step in go.events if (event, label) == ("step", "rope")) == steps[0] + 1
     assert contents(stopped) == contents(alone)
 
 
@@ -217,7 +233,8 @@ def test_killed_and_interrupted_as_a_process(config, alone, tmp_path):
     stdout, stderr = last.communicate(timeout=100)
     assert (last.returncode, stderr) == (0, "")
     assert stdout.splitlines()[-1] == str(tmp_path / "run" / "report.html")
-    kept = {name: data for name, data in contents(tmp_path / "run").items() if "figure" not in name and "report" not in name}
+    drawn = (".svg", ".pdf", ".png", ".html")
+    kept = {name: data for name, data in contents(tmp_path / "run").items() if not name.endswith(drawn)}
     wanted = contents(alone)
     command = b'"command": "command"'
     assert wanted["result.json"].count(command) == 1

@@ -1,0 +1,38 @@
+"""The figures of a result, drawn from its rows alone: one chart each for the report (interactive) and for SVG, PDF and PNG."""
+
+from pathlib import Path
+
+import altair as alt
+
+from experiments.figures.along import along
+from experiments.figures.bands import bands
+from experiments.figures.extrapolation import extrapolation
+from experiments.figures.interactive import interactive
+from experiments.figures.steps import steps
+from experiments.figures.sweep import sweeps
+from experiments.figures.training import training
+from experiments.files import telling
+from experiments.results import Result
+
+__all__ = ["along", "bands", "extrapolation", "figures", "interactive", "save", "steps", "sweeps", "training"]
+
+FIGURES = {"figure": extrapolation, "steps": steps, "sweep": sweeps, "along": along, "bands": bands}
+
+
+def figures(result: Result) -> dict[str, alt.TopLevelMixin]:
+    """All figures that this result has something to show in, by the name of their files, the main one first."""
+    return {name: chart for name, draw in FIGURES.items() if (chart := draw(result)) is not None}
+
+
+def save(result: Result, directory: Path):
+    """Writes each figure as SVG and PDF, and the main one as PNG too.
+
+    Raises:
+      DiskError: if one of them cannot be written.
+    """
+    with telling(directory):
+        for name, chart in figures(result).items():
+            for ending in ("svg", "pdf"):
+                chart.save(str(directory / f"{name}.{ending}"))
+            if name == "figure":
+                chart.save(str(directory / "figure.png"), ppi=200)

@@ -1,0 +1,22 @@
+"""Names and values that came from a file, as text that does nothing to a terminal and keeps to its line."""
+
+from typing import Any
+
+LONGEST = 200
+
+
+def plain(text: str) -> str:
+    """The text with its line breaks, control characters and lone surrogates written as escapes, cut short where it is long."""
+    return _cut("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))
+
+
+def shown(value: Any) -> str:
+    """A value as Python writes it, cut short where it is long."""
+    try:
+        return _cut(repr(value))
+    except (ValueError, RecursionError):  # an integer of thousands of digits, or tables in tables without end
+        return f"a {type(value).__name__} too large to show"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else text[:LONGEST] + "..."
