@@ -20,7 +20,7 @@ from jrope import transformer
 from jrope.encoding import Encoding
 from jrope.transformer import TransformerConfig
 
-TOGETHER = 16_384  # tokens evaluated at once, over encodings and seeds, so that memory does not grow with the length
+TOGETHER = 4096  # tokens evaluated at once, over encodings and seeds: more of long sequences do not fit the caches
 A_CALL = 2**17  # tokens of one call: about a second, after which the run may be stopped
 PARTS = 16  # of a sequence's answers, by which the scores along it are kept
 
