@@ -199,13 +199,14 @@ def _json(path: Path) -> Any:
     return value
 
 
-def read(directory: Path) -> Result:
+def read(directory: str | Path) -> Result:
     """The result of a complete run.
 
     Raises:
       StoreError: if there is none, or it is not one that this version can read.
       DiskError: if it cannot be read.
     """
+    directory = Path(directory)
     path = directory / "result.json"
     if not path.exists():
         reason = "the run is not complete" if (directory / "manifest.json").exists() else "not the directory of a run"

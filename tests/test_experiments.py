@@ -176,7 +176,7 @@ def test_a_run_writes_everything_and_ends_with_the_report(tiny):
     assert done.stdout.splitlines()[-1] == str(directory / "report.html")
     assert done.stderr == ""
     names = {"encodings", "lock", "manifest.json", "metrics.jsonl", "results.jsonl", "result.json"}
-    names |= {"figure.svg", "figure.pdf", "figure.png", "report.html"}
+    names |= {"figure.svg", "figure.pdf", "figure.png", "along.svg", "along.pdf", "bands.svg", "bands.pdf", "report.html"}
     assert {path.name for path in directory.iterdir()} == names
     assert re.search(r"learned +10/12 steps +loss \d\.\d+ +\d+ steps/s +\d+ s left", done.stdout)
     assert "token accuracy in %" in done.stdout
@@ -215,6 +215,7 @@ def test_the_figure_ends_a_learned_line_and_draws_no_noise(tiny):
     layers = spec["hconcat"][0]["layer"]
     points = next(layer["data"]["values"] for layer in layers if layer.get("mark", {}).get("type") == "area")
     assert {p["length"] for p in points if p["encoding"] == "learned"} == {3}
+    assert all(not p["fitted"] for p in points)
     assert {p["length"] for p in points if p["encoding"] == "pi"} == {3, 6}
     svg = (tiny[0] / "figure.svg").read_text()
     assert all(word in svg for word in ("trained length", "chance (a random symbol)", "no value beyond", "token accuracy"))
@@ -226,7 +227,8 @@ def test_names_are_text_in_the_report(tiny):
     assert "<b>tiny</b>" not in html
     assert "A &lt;b&gt;tiny&lt;/b&gt; run" in html
     assert not re.search(r'(src|href)="?https?:', html)
-    assert html.count("0 of 2 seeds") == 3 * 3 + 2  # encodings x tables, and the sentence about the two trained ones
+    assert html.count("unfitted: 0 of 2 seeds") == 3 * 3  # encodings x tables
+    assert html.count("(0 of 2 seeds)") == 2  # the sentence about the two trained ones
 
 
 def test_report_draws_it_all_again_from_stored_results(tiny):
