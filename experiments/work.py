@@ -281,7 +281,7 @@ class Work:
             task=self.trainer.task,
             positions=self.trainer.positions,
             length=self.experiment.length(multiple),
-            sequences=self.experiment.evaluate.sequences,
+            sequences=self.experiment.sequences(multiple),
             between=self._may_go_on,
         )
 

@@ -335,6 +335,13 @@ def test_what_extends_an_encoding_may_be_finetuned():
     assert told(FINETUNE[:-1] + ", warmup=30}") == ["finetune.warmup: should be less than finetune.steps, 30, got 30"]
 
 
+def test_long_lengths_may_have_fewer_sequences():
+    experiment = validated("evaluate.tokens=100", "evaluate.sequences=9")
+    assert [experiment.context(multiple).length for multiple in (0.5, 1, 2)] == [10, 18, 34]
+    assert [experiment.sequences(multiple) for multiple in (0.5, 1, 2, 8)] == [9, 5, 2, 1]
+    assert validated().sequences(8) == 512
+
+
 def test_a_window_is_a_control():
     experiment = validated("encodings.cropped={extends='rope', window='trained'}")
     assert experiment.encoding("cropped", 2) == jrope.Chain((jrope.Rope(), jrope.Window(18)))

@@ -131,7 +131,9 @@ def test_several_runs_in_one_report(zero_shot, tmp_path):
     assert "mean of 1 to 2 seeds" in html
     assert html.count("python -m experiments run it.toml") == 2
     other["task"]["trained_length"] = 11
-    with pytest.raises(results.Incomparable, match="second: cannot be compared with the first: its trained_length is 11, that of the first 10"):
+    with pytest.raises(
+        results.Incomparable, match="second: cannot be compared with the first: its trained_length is 11, that of the first 10"
+    ):
         results.merged(runs)
 
 
