@@ -15,7 +15,7 @@ def shown(value: Any) -> str:
     try:
         return _cut(repr(value))
     except (ValueError, RecursionError):  # an integer of thousands of digits, or tables in tables without end
-        return f"a {type(value).__name__} too large to show"
+        return f"{type(value).__name__} too large to show"
 
 
 def _cut(text: str) -> str:
