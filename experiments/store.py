@@ -56,6 +56,7 @@ def session(directory: Path, config: dict[str, Any], command: str) -> Iterator[t
         if "manifest.json" not in found and found - {"lock", "manifest.json.tmp"}:
             raise StoreError(f"{directory} is not empty, and not the directory of a run: give another --out")
         directory.mkdir(parents=True, exist_ok=True)
+    around = environment()  # before the lock, since it takes a second, and who holds it should be written down at once
     lock = filelock.FileLock(directory / "lock")
     try:
         lock.acquire(timeout=0)
@@ -64,7 +65,7 @@ def session(directory: Path, config: dict[str, Any], command: str) -> Iterator[t
     except OSError as error:
         raise DiskError(f"{directory}: {error.strerror or error}") from None
     with lock:
-        manifest, warnings = _continued(directory, config) if path.exists() else ({}, [])
+        manifest, warnings = _continued(directory, config, around) if path.exists() else ({}, [])
         here = {"started": now(), "ended": None, "process": os.getpid(), "host": socket.gethostname()}
         manifest = {
             "format": FORMAT,
@@ -72,11 +73,11 @@ def session(directory: Path, config: dict[str, Any], command: str) -> Iterator[t
             "config": config,
             "config_sha256": digest(config),
             "seeds": "vmapped" if len(config["seeds"]) > 1 else "single",
-            "environment": environment(),  # of the first session, which the others should have too
+            "environment": around,  # of the first session, which the others should have too
             "sessions": [],
             **manifest,
         }
-        manifest["sessions"].append({**here, "environment": environment()})
+        manifest["sessions"].append({**here, "environment": around})
         write_json(path, manifest)
         with telling(directory):
             (directory / "encodings").mkdir(exist_ok=True)
@@ -91,14 +92,13 @@ def session(directory: Path, config: dict[str, Any], command: str) -> Iterator[t
 
 def _holder(path: Path) -> str:
     """The process that holds a run's directory, in words: the manifest's last session, unless that is just being written."""
-    sessions = _manifest(path.parent)["sessions"] if path.exists() else []
-    last = sessions[-1] if sessions else {}
-    return (
-        "process {process} on {host}, since {started}".format_map(last) if last.get("ended", "") is None else "another process"
-    )
+    last = _manifest(path.parent)["sessions"][-1:] if path.exists() else []
+    if not last or last[0].get("ended"):
+        return "another process"
+    return f"process {last[0].get('process')} on {last[0].get('host')}, since {last[0].get('started')}"
 
 
-def _continued(directory: Path, config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _continued(directory: Path, config: dict[str, Any], here: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The manifest of a run that is to be continued with this config, and what has changed around it."""
     manifest = _manifest(directory)
     then, now_ = _flat(manifest["config"]), _flat(config)
@@ -109,7 +109,7 @@ def _continued(directory: Path, config: dict[str, Any]) -> tuple[dict[str, Any],
     ]
     if changed:
         raise StoreError(f"{directory} is a run of another config; give another --out, or undo:\n" + "\n".join(changed))
-    before, here = manifest["environment"], environment()
+    before = manifest["environment"]
     differences = [f"{key} {before.get(key)}, now {here.get(key)}" for key in here if before.get(key) != here.get(key)]
     told = f"Since this run began there has changed: {'; '.join(differences)}. Its numbers may differ from one run left alone."
     return manifest, [told] if differences else []
@@ -133,6 +133,8 @@ def _manifest(directory: Path) -> dict[str, Any]:
     manifest = _json(path)
     kinds = {"command": str, "config": dict, "config_sha256": str, "seeds": str, "environment": dict, "sessions": list}
     wrong = [key for key, kind in kinds.items() if not isinstance(manifest.get(key), kind)]
+    if "sessions" not in wrong and not all(isinstance(session, dict) for session in manifest["sessions"]):
+        wrong.append("sessions")
     if manifest.get("format") != FORMAT or wrong:
         raise StoreError(f"{path}: not a manifest that this version of jrope can continue: {', '.join(wrong or ['format'])}")
     if digest(manifest["config"]) != manifest["config_sha256"]:
