@@ -15,6 +15,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from experiments.text import plain
+
 
 class Display(Protocol):
     """Told what happens to each encoding, from several threads."""
@@ -50,7 +52,7 @@ class Bars:
         self.clocks: dict[str, Clock] = {}
 
     def begin(self, label, steps):
-        self.tasks[label] = self.progress.add_task(escape(label), total=steps, status="compiling")
+        self.tasks[label] = self.progress.add_task(escape(plain(label)), total=steps, status="compiling")
         self.clocks[label] = Clock(steps)
 
     def step(self, label, done, loss):
@@ -58,7 +60,7 @@ class Bars:
         self.progress.update(self.tasks[label], completed=done, status=status)
 
     def evaluating(self, label, what):
-        self.progress.update(self.tasks[label], status=f"evaluating {escape(what)}")
+        self.progress.update(self.tasks[label], status=f"evaluating {escape(plain(what))}")
 
     def end(self, label):
         self.progress.update(self.tasks[label], status="done")
@@ -97,7 +99,7 @@ class Lines:
         self._print(label, "evaluated")
 
     def _print(self, label, text):
-        self.console.print(f"{label:>12}  {text}", markup=False, highlight=False, soft_wrap=True)
+        self.console.print(f"{plain(label):>12}  {text}", markup=False, highlight=False, soft_wrap=True)
 
     def __enter__(self):
         return self

@@ -60,6 +60,7 @@ def session(
         if "manifest.json" not in found and found - {"lock", "manifest.json.tmp"}:
             raise StoreError(f"{directory} is not empty, and not the directory of a run: give another --out")
         directory.mkdir(parents=True, exist_ok=True)
+    here = environment() | imports  # before the lock, since it takes a second, and who holds it should be written down at once
     lock = filelock.FileLock(directory / "lock")
     try:
         lock.acquire(timeout=0)
@@ -68,7 +69,6 @@ def session(
     except OSError as error:
         raise DiskError(f"{directory}: {error.strerror or error}") from None
     with lock:
-        here = environment() | imports
         manifest, warnings = _continued(directory, config, here) if path.exists() else ({}, [])
         began = {"started": now(), "ended": None, "process": os.getpid(), "host": socket.gethostname()}
         manifest = {
@@ -96,11 +96,10 @@ def session(
 
 def _holder(path: Path) -> str:
     """The process that holds a run's directory, in words: the manifest's last session, unless that is just being written."""
-    sessions = _manifest(path.parent)["sessions"] if path.exists() else []
-    last = sessions[-1] if sessions else {}
-    return (
-        "process {process} on {host}, since {started}".format_map(last) if last.get("ended", "") is None else "another process"
-    )
+    last = _manifest(path.parent)["sessions"][-1:] if path.exists() else []
+    if not last or last[0].get("ended"):
+        return "another process"
+    return f"process {last[0].get('process')} on {last[0].get('host')}, since {last[0].get('started')}"
 
 
 def _continued(directory: Path, config: dict[str, Any], here: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -139,6 +138,8 @@ def _manifest(directory: Path) -> dict[str, Any]:
     manifest = _json(path)
     kinds = {"command": str, "config": dict, "config_sha256": str, "seeds": str, "environment": dict, "sessions": list}
     wrong = [key for key, kind in kinds.items() if not isinstance(manifest.get(key), kind)]
+    if "sessions" not in wrong and not all(isinstance(session, dict) for session in manifest["sessions"]):
+        wrong.append("sessions")
     if manifest.get("format") != FORMAT or wrong:
         raise StoreError(f"{path}: not a manifest that this version of jrope can continue: {', '.join(wrong or ['format'])}")
     if digest(manifest["config"]) != manifest["config_sha256"]:

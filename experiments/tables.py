@@ -7,6 +7,7 @@ from rich.table import Table
 from experiments import results
 from experiments.remarks import remarks
 from experiments.results import Result
+from experiments.text import plain
 
 
 def show(result: Result, console: Console):
@@ -16,10 +17,10 @@ def show(result: Result, console: Console):
     for name in heading:
         table.add_column(name, overflow="fold")
     for row in body:
-        table.add_row(*map(escape, row))
+        table.add_row(*(escape(plain(cell)) for cell in row))
     console.print(table)
     for sentence in (results.fit_sentence(result), results.answer(result), *remarks(result)):
-        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+        console.print(plain(sentence), markup=False, highlight=False, soft_wrap=True)
 
 
 def markdown(result: Result) -> str:

@@ -6,17 +6,14 @@ LONGEST = 200
 
 
 def plain(text: str) -> str:
-    """The text with its line breaks, control characters and lone surrogates written as escapes, cut short where it is long."""
-    return _cut("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))
+    """The text with its line breaks, control characters and lone surrogates written as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def shown(value: Any) -> str:
     """A value as Python writes it, cut short where it is long."""
     try:
-        return _cut(repr(value))
+        text = repr(value)
     except (ValueError, RecursionError):  # an integer of thousands of digits, or tables in tables without end
-        return f"a {type(value).__name__} too large to show"
-
-
-def _cut(text: str) -> str:
+        return f"{type(value).__name__} too large to show"
     return text if len(text) <= LONGEST else text[:LONGEST] + "..."
