@@ -4,6 +4,7 @@ import json
 import shutil
 import signal
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from hypothesis import strategies as st
@@ -46,23 +47,23 @@ def status(*arguments: str) -> int:
     return done.exit_code
 
 
-def many(count: int, whole: Path, broken: Path) -> Counter[str]:
-    """How often `report` and `resume` ended in each status, on copies of a whole run with one file broken."""
+def many(count: int, run: Path, broken: Path, commands: Sequence[str] = ("report", "resume")) -> Counter[str]:
+    """How often each command ended in each status, on copies of a run with one file broken."""
     counts: Counter[str] = Counter()
 
     def check(change: tuple[Path, bytes | None]):
-        for command in ("report", "resume"):
-            copy_with(whole, broken, *change)
+        for command in commands:
+            copy_with(run, broken, *change)
             counts[f"{command} with status {status(command, str(broken))}"] += 1
 
-    tried(check, damage(whole), count)
+    tried(check, damage(run), count)
     return counts
 
 
-def copy_with(whole: Path, broken: Path, path: Path, data: bytes | None):
+def copy_with(run: Path, broken: Path, path: Path, data: bytes | None):
     """A copy of a directory in which one file holds other bytes, or is missing."""
     shutil.rmtree(broken, ignore_errors=True)
-    shutil.copytree(whole, broken)
+    shutil.copytree(run, broken)
     if data is None:
         (broken / path).unlink()
     else:

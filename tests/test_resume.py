@@ -359,8 +359,8 @@ def test_chunks_grow_to_about_a_second_and_no_further(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(chunk.time, "monotonic", lambda: clock[0])
     sizes, taken = [], chunk.Chunk()
-    for seconds_a_step in [5.0, *[0.004] * 5, 3.0]:
+    for seconds_a_step in [4.0, *[1 / 256] * 5, 4.0]:
         sizes.append(taken.steps)
         with taken.timed(taken.steps):
             clock[0] += seconds_a_step * taken.steps
-    assert (sizes, taken.steps) == ([1, 1, 10, 100, 250, 250, 250], 1)
+    assert (sizes, taken.steps) == ([1, 1, 10, 100, 256, 256, 256], 1)
