@@ -111,13 +111,22 @@ def list_():
 
     from rich.table import Table
 
-    table = Table("config", "shows", "time", box=None, pad_edge=False)
+    from experiments import terminal
+
+    rows, machines = [], set()
     for path in sorted(CONFIGS.glob("*.toml")):
         text = path.read_text(encoding="utf-8")
-        takes = [line.removeprefix("# Time:").strip() for line in text.splitlines() if line.startswith("# Time:")]
+        told = "".join(line.removeprefix("# Time:").strip() for line in text.splitlines() if line.startswith("# Time:"))
+        takes, _, machine = told.partition(" on ")
         shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-        table.add_row(str(shown), tomllib.loads(text).get("title", ""), *takes)
-    out.print(table)
+        rows.append([str(shown), tomllib.loads(text).get("title", ""), takes, machine])
+        machines.add(machine)
+    table = Table("config", "shows", "time", box=None, pad_edge=False)
+    for *cells, takes, machine in rows:
+        table.add_row(*cells, takes if len(machines) == 1 else f"{takes} on {machine}")
+    terminal.show_table(out, table)
+    if len(machines) == 1:
+        terminal.say(out, f"Times are on {machines.pop()}.")
 
 
 Directories = Annotated[list[Path] | None, typer.Argument(metavar="DIR...", help="The directories of complete runs.")]
