@@ -2,7 +2,9 @@
 
 import shlex
 import sys
+from collections.abc import Sequence
 from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -26,6 +28,20 @@ Overrides = Annotated[
 ]
 
 
+class Tracker(StrEnum):
+    """The names in `experiments.trackers`, here so that help is instant."""
+
+    tensorboard = "tensorboard"
+    wandb = "wandb"
+    trackio = "trackio"
+
+
+Track = Annotated[
+    list[Tracker] | None,
+    typer.Option("--track", help="Tell a tracker, too, how the run goes; may be given several times."),
+]
+
+
 @app.command()
 def run(
     config: Config,
@@ -34,17 +50,21 @@ def run(
         Path | None,
         typer.Option("--out", metavar="DIR", help="A new folder, or a run to go on with; by default a new one in runs/."),
     ] = None,
+    track: Track = None,
 ):
     """Train, evaluate, draw and report one experiment. The last line printed is the report's path."""
     stop = _stop_event()
     experiment = _load(config, overrides)
     directory = directory or Path("runs") / f"{config.stem}-{datetime.now():%Y%m%d-%H%M%S}"
     command = shlex.join(["python", "-m", "experiments", "run", str(config), *(overrides or [])])
-    _end(_run(experiment, directory, command, stop))
+    _end(_run(experiment, directory, command, stop, track))
 
 
 @app.command()
-def resume(directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory of a run that was stopped.")]):
+def resume(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory of a run that was stopped.")],
+    track: Track = None,
+):
     """Go on with a run from its last checkpoints, with the config that it began with."""
     stop = _stop_event()
     from experiments.load import ConfigError, validate
@@ -55,7 +75,7 @@ def resume(directory: Annotated[Path, typer.Argument(metavar="DIR", help="The di
         experiment = validate(config)
     except (ConfigError, StoreError) as error:
         _fail(str(error), BAD_INPUT)
-    _end(_run(experiment, directory, command, stop))
+    _end(_run(experiment, directory, command, stop, track))
 
 
 def _end(result):
@@ -71,17 +91,23 @@ def _stop_event():
     return stop_event(INTERRUPTED)
 
 
-def _run(experiment, directory: Path, command: str, stop):
-    from experiments import compilation, progress, report, tables
+def _run(experiment, directory: Path, command: str, stop, track: Sequence[str] | None = None):
+    from experiments import compilation, progress, report, tables, trackers
     from experiments import run as runs
     from experiments.files import DiskError
     from experiments.store import StoreError
 
     compilation.use_cache()
     try:
-        result = runs.run(experiment, directory, lambda: progress.display(out), command, stop, _warn)
+        with trackers.Tracking(track or (), _warn) as tracking:
+
+            def display():
+                return tracking.display(progress.display(out), directory, experiment.record())
+
+            result = runs.run(experiment, directory, display, command, stop, _warn)
+            tracking.tell("results", result["rows"])
         path = report.write(result, directory)
-    except StoreError as error:
+    except (StoreError, trackers.TrackerError) as error:
         _fail(str(error), BAD_INPUT)
     except DiskError as error:
         _fail(f"{error}. What was saved before is whole; go on with: python -m experiments resume {directory}", DISK)

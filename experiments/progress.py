@@ -51,7 +51,7 @@ class Bars:
     def step(self, label, done, loss):
         clock = self.clocks[label]
         self.losses[label] = f", loss {loss:.4f}"
-        status = f"loss {loss:.4f}  {clock.rate(done)}  {clock.left(done)} left"
+        status = f"loss {loss:.4f}  {clock.rate(done)}  {clock.left(done)}"
         self.progress.update(self.tasks[label], completed=done, status=status)
 
     def evaluating(self, label, what):
@@ -123,4 +123,4 @@ class Clock:
         return f"{self.speed:.0f} steps/s" if self.speed >= 1 or not self.speed else f"{1 / self.speed:.1f} s/step"
 
     def left(self, done: int) -> str:
-        return terminal.duration((self.steps - done) / self.speed) if self.speed else "?"
+        return f"{terminal.duration((self.steps - done) / self.speed)} left" if self.speed else ""

@@ -94,6 +94,6 @@ def test_slow_steps_and_long_waits_are_told_in_their_own_units(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     clock = progress.Clock(1000)
-    assert (clock.rate(0), clock.left(0)) == ("", "?")
+    assert (clock.rate(0), clock.left(0)) == ("", "")
     now[0] = 50.0
-    assert (clock.rate(20), clock.left(20)) == ("2.5 s/step", "41 min")
+    assert (clock.rate(20), clock.left(20)) == ("2.5 s/step", "41 min left")
