@@ -155,6 +155,57 @@ def list_():
         terminal.say(out, f"Times are on {machines.pop()}.")
 
 
+@app.command()
+def show(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME|FILE] [field=value]...",
+            help="An encoding or scaling by the name that configs use, such as yarn or alibi, with fields to set; or a"
+            " published model's config.json. Without any: all names.",
+        ),
+    ] = None,
+    head_dim: Annotated[int | None, typer.Option(min=1, max=65_536, help="Features of a head; 64, or the model's.")] = None,
+    heads: Annotated[int, typer.Option(min=1, max=1024, help="Attention heads.")] = 8,
+    trained: Annotated[int | None, typer.Option(min=1, max=10**9, help="The trained length; 4096, or the model's.")] = None,
+    length: Annotated[
+        int | None, typer.Option(min=1, max=10**9, help="That of the sequence; 4 times it, or the model's.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="List every pair of features.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="The plot: .svg, .png or .pdf; by default in runs/show/.")
+    ] = None,
+):
+    """What an encoding is: its formula, its bands and which never complete a turn in training, its biases; and a plot."""
+    if plot and plot.suffix.lower() not in (".svg", ".png", ".pdf"):
+        _fail(f"--out: should end in .svg, .png or .pdf, got {plot}", BAD_INPUT)
+    from experiments import describe, subjects
+    from experiments.files import DiskError, telling
+    from experiments.load import ConfigError
+
+    if not words or (len(words) == 1 and words[0] in subjects.KINDS):
+        describe.names(out)
+        return
+    sizes = subjects.Sizes(head_dim, heads, trained, length)
+    try:
+        found = subjects.subjects(words, sizes)
+        for subject in found:
+            describe.describe(subject, out, every=every)
+        from experiments.figures.encoding import encoding
+
+        chart = encoding(found)
+        if chart is not None:
+            plot = plot or Path("runs/show") / f"{found[0].stem}.svg"
+            with telling(plot):
+                plot.parent.mkdir(parents=True, exist_ok=True)
+                chart.save(str(plot))
+            print(plot)
+    except (ConfigError, ValueError) as error:
+        _fail(str(error), BAD_INPUT)
+    except DiskError as error:
+        _fail(str(error), DISK)
+
+
 Directories = Annotated[list[Path] | None, typer.Argument(metavar="DIR...", help="The directories of complete runs.")]
 Comparison = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to, if there are several.")]
 
