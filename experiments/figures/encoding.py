@@ -42,15 +42,18 @@ def _title(subject: Subject, *told: str) -> alt.TitleParams:
     return alt.TitleParams(subject.name, subtitle=list(told), anchor="start", fontSize=15, subtitleFontSize=style.SMALL)
 
 
-def _bands(found: describe.Bands, subject: Subject) -> alt.HConcatChart:
-    labels = ["as trained", f"at length {subject.length}"]
+def _bands(found: describe.Bands, subject: Subject) -> alt.TopLevelMixin:
+    spectra_of = {"as trained": found.before}
+    if not np.allclose(found.after, found.before):
+        spectra_of[f"at length {subject.length}"] = found.after
     points = []
-    for label, frequencies in zip(labels, (found.before, found.after), strict=True):
+    for label, frequencies in spectra_of.items():
         for pair, (frequency, before) in enumerate(zip(frequencies.tolist(), found.before.tolist(), strict=True)):
-            if frequency > 0:
-                wavelength = 2 * math.pi / frequency / subject.trained
-                points.append({"encoding": label, "pair": pair, "wavelength": wavelength, "kept": frequency / before})
-    return spectra(points, labels).properties(title=_title(subject, describe.summary(found, subject)))
+            wavelength = 2 * math.pi / frequency / subject.trained if frequency else None
+            points.append({"encoding": label, "pair": pair, "wavelength": wavelength, "kept": frequency / before})
+    panels = spectra(points, list(spectra_of))
+    chart = panels if len(spectra_of) > 1 else panels.hconcat[0]  # nothing is before and after where nothing is scaled
+    return chart.properties(title=_title(subject, describe.summary(found, subject)))
 
 
 def _biases(by_distance: dict[int, np.ndarray], subject: Subject) -> alt.LayerChart:
@@ -65,6 +68,7 @@ def _biases(by_distance: dict[int, np.ndarray], subject: Subject) -> alt.LayerCh
     ticks = [0, *(4**i for i in range(20) if 4**i <= farthest)]
     most = max((abs(point["bias"]) for point in points), default=1.0)
     constant = 1.0 if most > 10 else most / 10 or 1.0  # about which the axis turns from linear to logarithmic
+    powers = [constant * 10**i for i in range(12) if constant * 10**i <= most]
     x = alt.X(
         "distance:Q",
         title="distance between query and key",
@@ -72,6 +76,7 @@ def _biases(by_distance: dict[int, np.ndarray], subject: Subject) -> alt.LayerCh
         axis=alt.Axis(values=ticks, format="d", grid=False),
     )
     y = alt.Y("bias:Q", title="added to the score", scale=alt.Scale(type="symlog", constant=constant))
+    y = y.axis(alt.Axis(values=[-power for power in powers] + [0, *powers], format="~g"))
     colour = alt.Color(
         "head:N", scale=alt.Scale(domain=heads, range=style.cycle(style.COLOURS, heads)), sort=heads, title=None
     )
@@ -80,8 +85,9 @@ def _biases(by_distance: dict[int, np.ndarray], subject: Subject) -> alt.LayerCh
     drawn = chart.mark_line(strokeWidth=2) + chart.mark_point(filled=True, size=45, opacity=1).encode(
         shape=shape, tooltip=["head:N", "distance:Q", "bias:Q"]
     )
-    trained = [style.vertical(subject.trained, "trained length", 150)] if subject.trained < farthest else []
-    told = f"Of the query at position {subject.length - 1}; where a line ends, the head sees nothing farther."
+    trained = [style.vertical(subject.trained, "trained length", 45)] if subject.trained < farthest else []
+    ends = "; where a line ends, the head sees nothing farther" if len(points) < len(heads) * len(by_distance) else ""
+    told = f"Of the query at position {subject.length - 1}{ends}."
     return alt.layer(*trained, drawn).properties(width=480, height=300, title=_title(subject, told))
 
 
@@ -90,7 +96,7 @@ def _vectors(part: jrope.Encoding, subject: Subject) -> alt.Chart:
     reach = min(VECTORS, part.limit or VECTORS)
     params = part.init(jax.random.key(0), **describe.sizes(subject))
     vectors = part.embed(params, jnp.zeros((reach, features)), jnp.arange(reach))
-    shown = np.linspace(0, features - 1, min(VECTORS, features)).round().astype(int).tolist()
+    shown = range(min(VECTORS, features))
     values = np.asarray(vectors, np.float64)
     points = [{"position": p, "feature": i, "value": float(values[p, i])} for p in range(reach) for i in shown]
     return (
@@ -98,7 +104,9 @@ def _vectors(part: jrope.Encoding, subject: Subject) -> alt.Chart:
         .mark_rect()
         .encode(
             x=alt.X("position:O", title="position", axis=alt.Axis(values=list(range(0, reach, 8)), labelAngle=0)),
-            y=alt.Y("feature:O", title=f"feature, of {features}", axis=alt.Axis(values=shown[::8])),
+            y=alt.Y(
+                "feature:O", title=f"feature, the first {len(shown)} of {features}", axis=alt.Axis(values=list(shown[::8]))
+            ),
             color=alt.Color("value:Q", scale=alt.Scale(scheme="blueorange", domainMid=0), title="value"),
         )
         .properties(width=480, height=320, title=_title(subject, "What is added to the embeddings."))
