@@ -59,7 +59,7 @@ class TensorBoard:
     def results(self, rows):
         for label, length, scores in means(rows):
             for name, value in scores.items():
-                self._writer(label).add_scalar(f"at length/{name}", value, length)
+                self._writer(label).add_scalar(f"at_length/{name}", value, length)
 
     def finish(self):
         for writer in self.writers.values():
@@ -93,14 +93,14 @@ class WandB:
             settings=settings,
         )
         self.run.define_metric("training/*", step_metric="step")
-        self.run.define_metric("at length/*", step_metric="length")
+        self.run.define_metric("at_length/*", step_metric="length")
 
     def log(self, label, step, metrics):
         self.run.log({"step": step, **{f"training/{name}/{label}": value for name, value in metrics.items()}})
 
     def results(self, rows):
         for label, length, scores in means(rows):
-            self.run.log({"length": length, **{f"at length/{name}/{label}": value for name, value in scores.items()}})
+            self.run.log({"length": length, **{f"at_length/{name}/{label}": value for name, value in scores.items()}})
         columns = ["encoding", "seed", "multiple", "length", "fitted", *SCORES]
         self.run.log({"results": self.module.Table(columns=columns, data=[[row.get(c) for c in columns] for row in rows])})
 
@@ -122,7 +122,7 @@ class Trackio:
 
     def results(self, rows):
         for label, length, scores in means(rows):
-            self.run.log({f"at length/{name}/{label}": value for name, value in scores.items()}, step=length)
+            self.run.log({f"at_length/{name}/{label}": value for name, value in scores.items()}, step=length)
 
     def finish(self):
         self.run.finish()
