@@ -2,7 +2,9 @@
 
 import shlex
 import sys
+from collections.abc import Sequence
 from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -26,6 +28,20 @@ Overrides = Annotated[
 ]
 
 
+class Tracker(StrEnum):
+    """The names in `experiments.trackers`, here so that help is instant."""
+
+    tensorboard = "tensorboard"
+    wandb = "wandb"
+    trackio = "trackio"
+
+
+Track = Annotated[
+    list[Tracker] | None,
+    typer.Option("--track", help="Tell a tracker, too, how the run goes; may be given several times."),
+]
+
+
 @app.command()
 def run(
     config: Config,
@@ -34,17 +50,21 @@ def run(
         Path | None,
         typer.Option("--out", metavar="DIR", help="A new folder, or a run to go on with; by default a new one in runs/."),
     ] = None,
+    track: Track = None,
 ):
     """Train, evaluate, draw and report one experiment. The last line printed is the report's path."""
     stop = _stop_event()
     experiment = _load(config, overrides)
     directory = directory or Path("runs") / f"{config.stem}-{datetime.now():%Y%m%d-%H%M%S}"
     command = shlex.join(["python", "-m", "experiments", "run", str(config), *(overrides or [])])
-    _end(_run(experiment, directory, command, stop))
+    _end(_run(experiment, directory, command, stop, track))
 
 
 @app.command()
-def resume(directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory of a run that was stopped.")]):
+def resume(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory of a run that was stopped.")],
+    track: Track = None,
+):
     """Go on with a run from its last checkpoints, with the config that it began with."""
     stop = _stop_event()
     from experiments.load import ConfigError, validate
@@ -55,7 +75,7 @@ def resume(directory: Annotated[Path, typer.Argument(metavar="DIR", help="The di
         experiment = validate(config)
     except (ConfigError, StoreError) as error:
         _fail(str(error), BAD_INPUT)
-    _end(_run(experiment, directory, command, stop))
+    _end(_run(experiment, directory, command, stop, track))
 
 
 def _end(result):
@@ -71,17 +91,23 @@ def _stop_event():
     return stop_event(INTERRUPTED)
 
 
-def _run(experiment, directory: Path, command: str, stop):
-    from experiments import compilation, progress, report, tables
+def _run(experiment, directory: Path, command: str, stop, track: Sequence[str] | None = None):
+    from experiments import compilation, progress, report, tables, trackers
     from experiments import run as runs
     from experiments.files import DiskError
     from experiments.store import StoreError
 
     compilation.use_cache()
     try:
-        result = runs.run(experiment, directory, lambda: progress.display(out), command, stop, _warn)
+        with trackers.Tracking(track or (), _warn) as tracking:
+
+            def display():
+                return tracking.display(progress.display(out), directory, experiment.record())
+
+            result = runs.run(experiment, directory, display, command, stop, _warn)
+            tracking.tell("results", result["rows"])
         path = report.write(result, directory)
-    except StoreError as error:
+    except (StoreError, trackers.TrackerError) as error:
         _fail(str(error), BAD_INPUT)
     except DiskError as error:
         saved = (directory / "manifest.json").exists()
@@ -113,13 +139,73 @@ def list_():
 
     from rich.table import Table
 
-    table = Table("config", "shows", "time", box=None, pad_edge=False)
+    from experiments import terminal
+
+    rows, machines = [], set()
     for path in sorted(CONFIGS.glob("*.toml")):
         text = path.read_text(encoding="utf-8")
-        takes = [line.removeprefix("# Time:").strip() for line in text.splitlines() if line.startswith("# Time:")]
+        told = "".join(line.removeprefix("# Time:").strip() for line in text.splitlines() if line.startswith("# Time:"))
+        takes, _, machine = told.partition(" on ")
         shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-        table.add_row(str(shown), tomllib.loads(text).get("title", ""), *takes)
-    out.print(table)
+        rows.append([str(shown), tomllib.loads(text).get("title", ""), takes, machine])
+        machines.add(machine)
+    table = Table("config", "shows", "time", box=None, pad_edge=False)
+    for *cells, takes, machine in rows:
+        table.add_row(*cells, takes if len(machines) == 1 else f"{takes} on {machine}")
+    terminal.show_table(out, table)
+    if len(machines) == 1:
+        terminal.say(out, f"Times are on {machines.pop()}.")
+
+
+@app.command()
+def show(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME|FILE] [field=value]...",
+            help="An encoding or scaling by the name that configs use, such as yarn or alibi, with fields to set; or a"
+            " published model's config.json. Without any: all names.",
+        ),
+    ] = None,
+    head_dim: Annotated[int | None, typer.Option(min=1, max=65_536, help="Features of a head; 64, or the model's.")] = None,
+    heads: Annotated[int, typer.Option(min=1, max=1024, help="Attention heads.")] = 8,
+    trained: Annotated[int | None, typer.Option(min=1, max=10**9, help="The trained length; 4096, or the model's.")] = None,
+    length: Annotated[
+        int | None, typer.Option(min=1, max=10**9, help="That of the sequence; 4 times it, or the model's.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="List every pair of features.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="The plot: .svg, .png or .pdf; by default in runs/show/.")
+    ] = None,
+):
+    """What an encoding is: its formula, its bands and which never complete a turn in training, its biases; and a plot."""
+    if plot and plot.suffix.lower() not in (".svg", ".png", ".pdf"):
+        _fail(f"--out: should end in .svg, .png or .pdf, got {plot}", BAD_INPUT)
+    from experiments import describe, subjects
+    from experiments.files import DiskError, telling
+    from experiments.load import ConfigError
+
+    if not words or (len(words) == 1 and words[0] in subjects.KINDS):
+        describe.names(out)
+        return
+    sizes = subjects.Sizes(head_dim, heads, trained, length)
+    try:
+        found = subjects.subjects(words, sizes)
+        for subject in found:
+            describe.describe(subject, out, every=every)
+        from experiments.figures.encoding import encoding
+
+        chart = encoding(found)
+        if chart is not None:
+            plot = plot or Path("runs/show") / f"{found[0].stem}.svg"
+            with telling(plot):
+                plot.parent.mkdir(parents=True, exist_ok=True)
+                chart.save(str(plot))
+            print(plot)
+    except (ConfigError, ValueError) as error:
+        _fail(str(error), BAD_INPUT)
+    except DiskError as error:
+        _fail(str(error), DISK)
 
 
 Directories = Annotated[list[Path] | None, typer.Argument(metavar="DIR...", help="The directories of complete runs.")]

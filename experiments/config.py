@@ -172,6 +172,7 @@ _members = [
     typed("encoding", "chain", jrope.Chain, _links, Trained),
     tagged("encoding", EXTENDS, Extends),
 ]
+AnyEncoding = one_of("encoding", _members, other=EXTENDS)
 
 
 class Experiment(Section):
@@ -184,7 +185,7 @@ class Experiment(Section):
     train: Train
     finetune: FineTune | None = None
     evaluate: Evaluate = Evaluate()
-    encodings: Annotated[dict[Label, one_of("encoding", _members, other=EXTENDS)], Field(min_length=1)]
+    encodings: Annotated[dict[Label, AnyEncoding], Field(min_length=1)]
 
     def record(self) -> dict[str, Any]:
         """The whole config, defaults and all, as plain data that makes this experiment again."""

@@ -9,7 +9,7 @@ from typing import Any
 import pydantic
 
 from experiments import size
-from experiments.config import Experiment, Extends, FineTune
+from experiments.config import EXTENDS, AnyEncoding, Experiment, Extends, FineTune
 from experiments.sections import TAGGED, Section, Typed
 from experiments.sweep import expanded
 from experiments.text import plain, shown
@@ -57,6 +57,30 @@ def validate(data: dict[str, Any]) -> Experiment:
     if mistakes := list(_mistakes(experiment)):
         raise ConfigError("\n".join(dict.fromkeys(mistakes)))
     return experiment
+
+
+def encoding_section(data: dict[str, Any], overrides: Sequence[str]) -> Typed:
+    """One encoding's section by itself, with fields set as in a config.
+
+    Raises:
+      ConfigError: naming everything that is wrong.
+    """
+    for override in overrides:
+        _override(data, override)
+    try:
+        section = pydantic.TypeAdapter(AnyEncoding).validate_python(data)
+    except pydantic.ValidationError as error:
+        raise ConfigError("\n".join(_line(e).removeprefix("config: ") for e in error.errors(include_url=False))) from None
+    if not isinstance(section, Typed):
+        raise ConfigError(f"{EXTENDS}: only a config has other encodings to extend")
+    return section
+
+
+def unknown(name: Any, valid, what: str, *, got: bool = True) -> str:
+    """`unknown key, did you mean 'factor'?`, or the whole list where nothing is near."""
+    near = difflib.get_close_matches(name, list(valid), n=1) if isinstance(name, str) else []
+    remedy = f"did you mean {near[0]!r}?" if near else f"expected one of {_listed(valid)}"
+    return f"unknown {what}{f' {shown(name)}' if got else ''}, {remedy}"
 
 
 def _override(data: dict[str, Any], override: str):
@@ -124,7 +148,7 @@ def _mistakes_of_encoding(experiment: Experiment, label: str, section: Section):
         parent = experiment.encodings.get(section.extends)
         if not isinstance(parent, Typed):
             trained = [name for name, other in experiment.encodings.items() if isinstance(other, Typed)]
-            yield f"{path}.extends: {_unknown(section.extends, trained, 'trained encoding')}"
+            yield f"{path}.extends: {unknown(section.extends, trained, 'trained encoding')}"
             return
         if section.scaling is not None and "scaling" not in type(parent).model_fields:
             yield f"{path}.scaling: {section.extends!r} has no scaling to replace"
@@ -166,7 +190,7 @@ def _line(error: Any) -> str:
     location, given, kind = error["loc"], error["input"], error["type"]
     path = ".".join(plain(str(part)) for part in location if part not in TAGGED) or "config"
     if kind == "extra_forbidden":
-        return f"{path}: {_unknown(location[-1], _model(location[:-1]).model_fields, 'key', got=False)}"
+        return f"{path}: {unknown(location[-1], _model(location[:-1]).model_fields, 'key', got=False)}"
     if kind == "missing":
         return f"{path}: missing"
     if kind.startswith("no_"):
@@ -186,7 +210,7 @@ def _untyped(path: str, kind: str, given: Any) -> str:
         return f"{path}: should be a section with a `type`, one of {_listed(names)}, got {shown(given)}"
     if "type" not in given:
         return f"{path}: needs a `type`, one of {_listed(names)}"
-    return f"{path}.type: {_unknown(given['type'], names, kind)}"
+    return f"{path}.type: {unknown(given['type'], names, kind)}"
 
 
 def _model(location: tuple) -> type[Section]:
@@ -199,13 +223,6 @@ def _model(location: tuple) -> type[Section]:
             section = model.model_fields[part].annotation
             model = section if isinstance(section, type) and issubclass(section, Section) else model
     return model
-
-
-def _unknown(name: Any, valid, what: str, *, got: bool = True) -> str:
-    """`unknown key, did you mean 'factor'?`, or the whole list where nothing is near."""
-    near = difflib.get_close_matches(name, list(valid), n=1) if isinstance(name, str) else []
-    remedy = f"did you mean {near[0]!r}?" if near else f"expected one of {_listed(valid)}"
-    return f"unknown {what}{f' {shown(name)}' if got else ''}, {remedy}"
 
 
 def _listed(names) -> str:

@@ -5,16 +5,10 @@ from typing import Protocol, Self
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.table import Column
 
+from experiments import terminal
 from experiments.text import plain
 
 
@@ -35,35 +29,40 @@ def display(console: Console) -> Display:
 
 
 class Bars:
-    """A live bar for each encoding."""
+    """A live bar for each encoding at work; one that is done leaves a line above them, so that dozens fit any terminal."""
 
     def __init__(self, console: Console):
+        self.console = console
         self.progress = Progress(
-            TextColumn("[bold]{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[status]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            TextColumn("[bold]{task.description}", table_column=Column(no_wrap=True, max_width=18)),
+            BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=4)),
+            MofNCompleteColumn(table_column=Column(no_wrap=True)),
+            TextColumn("{task.fields[status]}", table_column=Column(no_wrap=True)),
             console=console,
+            expand=True,
         )
         self.tasks: dict[str, TaskID] = {}
         self.clocks: dict[str, Clock] = {}
+        self.losses: dict[str, str] = {}
 
     def begin(self, label, steps):
         self.tasks[label] = self.progress.add_task(escape(plain(label)), total=steps, status="compiling")
-        self.clocks[label] = Clock(steps)
+        self.clocks[label], self.losses[label] = Clock(steps), ""
 
     def step(self, label, done, loss):
-        status = f"loss {loss:.4f}  {self.clocks[label].rate(done)}"
+        clock = self.clocks[label]
+        self.losses[label] = f", loss {loss:.4f}"
+        status = f"loss {loss:.4f}  {clock.rate(done)}  {clock.left(done)}"
         self.progress.update(self.tasks[label], completed=done, status=status)
 
     def evaluating(self, label, what):
         self.progress.update(self.tasks[label], status=f"evaluating {escape(plain(what))}")
 
     def end(self, label):
-        self.progress.update(self.tasks[label], status="done")
+        clock, task = self.clocks[label], self.tasks[label]
+        self.progress.update(task, visible=False)
+        took = terminal.duration(time.monotonic() - clock.began)
+        self.console.print(f"[bold]{escape(plain(label))}[/bold]  done in {took}: {clock.steps} steps{self.losses[label]}")
 
     def __enter__(self):
         self.progress.start()
@@ -113,6 +112,7 @@ class Clock:
 
     def __init__(self, steps: int):
         self.steps = steps
+        self.began = time.monotonic()
         self.first: tuple[int, float] | None = None
         self.speed = 0.0
 
@@ -121,7 +121,7 @@ class Clock:
             self.first = (done, time.monotonic())
             return ""
         self.speed = (done - self.first[0]) / max(time.monotonic() - self.first[1], 1e-9)
-        return f"{self.speed:.0f} steps/s"
+        return f"{self.speed:.0f} steps/s" if self.speed >= 1 or not self.speed else f"{1 / self.speed:.1f} s/step"
 
     def left(self, done: int) -> str:
-        return f"{(self.steps - done) / self.speed:.0f} s" if self.speed else "?"
+        return f"{terminal.duration((self.steps - done) / self.speed)} left" if self.speed else ""

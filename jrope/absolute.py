@@ -61,6 +61,7 @@ def lookup(table, positions, *, mode: LookupMode = "nan") -> jax.Array:
 
     A learned encoding has no value outside its table. There the result is NaN inside jit, where nothing can be raised, and
     an error outside; an index of -1 never wraps round to the last row, as plain indexing would.
+    Gehring et al. 2017, arXiv:1705.03122.
 
     Args:
       table: [max_length, dim].

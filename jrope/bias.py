@@ -40,6 +40,7 @@ def alibi(q_positions, k_positions, *, num_heads: int) -> jax.Array:
 
     The distance form, symmetric in time: with a causal mask it gives the same attention as the key-only form of some
     libraries, since a softmax does not see a constant added to a row.
+    Press et al. 2021, arXiv:2108.12409.
 
     Args:
       q_positions: [..., T] and k_positions: [..., S], position ids.

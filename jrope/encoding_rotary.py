@@ -15,7 +15,7 @@ from jrope.xpos import reach, xpos_rotation
 
 @dataclass(frozen=True)
 class Rope(Encoding):
-    """Rotary position embedding, plain or scaled.
+    """Rotary position embedding, plain or scaled (`jrope.rotary`).
 
     Attributes:
       base: of the geometric spectrum (rope_theta); may be traced, to vmap or differentiate over bases.

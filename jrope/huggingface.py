@@ -63,6 +63,42 @@ def from_huggingface(config: dict, layer_type: str | None = None) -> Encoding:
     return encoding
 
 
+def layer_types(config: dict) -> tuple[str | None, ...]:
+    """The layer types whose encodings may differ in this model, each to be asked for: (None,) where all layers are alike.
+
+    Raises:
+      TypeError, ValueError: as `from_huggingface`, where the model is not known.
+    """
+    config = _text(config)
+    model = _model(config)
+    for given in (config.get("rope_parameters"), config.get("rope_scaling")):
+        nested = [key for key, value in given.items() if isinstance(value, dict)] if isinstance(given, dict) else []
+        if nested:
+            return tuple(nested)
+    if models.BY_LAYER.get(model):
+        return tuple(models.BY_LAYER[model])
+    if model in models.NOPE and config.get(models.NOPE[model], 1) is not None:
+        return ("full_attention", "chunked_attention" if model.startswith("llama4") else "sliding_attention")
+    return (None,)
+
+
+def head_dims(config: dict, layer_type: str | None = None) -> tuple[int | None, int | None]:
+    """The head dim that `spectrum` takes and the one that `softmax_scale` takes; None for what the config does not tell.
+
+    Raises:
+      TypeError, ValueError: as `from_huggingface`, where the model or a size is not known.
+    """
+    config = _text(config)
+    model = _model(config)
+    plain = _head_dim(config, model)
+    if model in models.LATENT:
+        rotating, still = config.get("qk_rope_head_dim"), config.get("qk_nope_head_dim")
+        return rotating, rotating + still if rotating and still else None
+    if layer_type == "full_attention" and config.get("global_head_dim"):
+        plain = config["global_head_dim"]
+    return plain, plain
+
+
 def _text(config: dict) -> dict:
     """The part of a config that describes the language model; rope keys may stand outside it, but not say something else."""
     if not isinstance(config, dict):

@@ -3,6 +3,7 @@
 # pyright: reportArgumentType=false, reportReturnType=false
 
 import math
+from collections.abc import Sequence
 
 import altair as alt
 
@@ -26,10 +27,20 @@ def bands(result: Result) -> alt.TopLevelMixin | None:
     labels = list(dict.fromkeys(point["encoding"] for point in points))
     if not points:
         return None
-    shared = {"title": None, "sort": labels}
-    colour = alt.Color("encoding:N", scale=alt.Scale(domain=labels, range=style.cycle(style.COLOURS, labels)), **shared)
+    longest = max(results.multiples(result))
+    subtitle = [
+        f"Spectra as they are at {longest:g}× the trained length. Left: pairs above the dotted line never completed a turn",
+        "in training. Right: 1 is a pair left as it was trained, 1 / factor one that is interpolated; between is the ramp.",
+    ]
+    return style.titled(spectra(points, labels), "RoPE's wavelengths, before and after scaling", subtitle)
+
+
+def spectra(points: list[dict], labels: Sequence[str]) -> alt.HConcatChart:
+    """The panels, of points with the fields encoding, pair, wavelength (over the trained context) and kept (a share)."""
+    shared = {"title": None, "sort": list(labels)}
+    colour = alt.Color("encoding:N", scale=alt.Scale(domain=list(labels), range=style.cycle(style.COLOURS, labels)), **shared)
     shape = alt.Shape(
-        "encoding:N", scale=alt.Scale(domain=labels, range=style.cycle(style.SHAPES, labels, shift=True)), **shared
+        "encoding:N", scale=alt.Scale(domain=list(labels), range=style.cycle(style.SHAPES, labels, shift=True)), **shared
     )
 
     def panel(field: str, y: alt.Y, data: list[dict], *below: alt.LayerChart) -> alt.LayerChart:
@@ -49,17 +60,8 @@ def bands(result: Result) -> alt.TopLevelMixin | None:
     )
     turn = style.horizontal(1, "one turn within the trained context", name_at=-7)
     kept = alt.Y("kept:Q", title="frequency after scaling / before", scale=alt.Scale(domain=[0, 1.05], nice=False))
-    longest = max(results.multiples(result))
-    subtitle = [
-        f"Spectra as they are at {longest:g}× the trained length. Left: pairs above the dotted line never completed a turn",
-        "in training. Right: 1 is a pair left as it was trained, 1 / factor one that is interpolated; between is the ramp.",
-    ]
     scaled = [point for point in points if point["kept"] is not None]
-    return style.titled(
-        alt.hconcat(panel("wavelength", wavelength, points, turn), panel("kept", kept, scaled), spacing=28),
-        "RoPE's wavelengths, before and after scaling",
-        subtitle,
-    )
+    return alt.hconcat(panel("wavelength", wavelength, points, turn), panel("kept", kept, scaled), spacing=28)
 
 
 def _alike(result: Result) -> list[list[str]]:
