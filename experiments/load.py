@@ -2,6 +2,7 @@
 
 import difflib
 import tomllib
+import typing
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -220,8 +221,9 @@ def _model(location: tuple) -> type[Section]:
         if part in TAGGED:
             model = TAGGED[part]
         elif part in model.model_fields:
-            section = model.model_fields[part].annotation
-            model = section if isinstance(section, type) and issubclass(section, Section) else model
+            annotation = model.model_fields[part].annotation
+            inner = [annotation, *typing.get_args(annotation)]  # `Section | None` is one too
+            model = next((a for a in inner if isinstance(a, type) and issubclass(a, Section)), model)
     return model
 
 

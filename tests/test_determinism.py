@@ -16,18 +16,19 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")
-def trainer(tmp_path_factory):
+def experiment(tmp_path_factory):
     path = tmp_path_factory.mktemp("config") / "c.toml"
     path.write_text(CONFIG)
-    return load.load(path).trainer("rope")
+    return load.load(path)
 
 
-def advanced(trainer, seeds, *chunks):
-    """The state after these chunks of steps, and the mean loss over all of them."""
+def advanced(experiment, seeds, *chunks):
+    """The state after these chunks of steps of `rope`, and the mean loss over all of them."""
+    trainer, encoding = experiment.trainer("rope"), experiment.acting("rope", 1)
     seeds, losses = jnp.array(seeds, jnp.uint32), None
     state = train.start(trainer, seeds)
     for steps in chunks:
-        state, losses = train.advance(trainer, seeds, state, steps)
+        state, losses = train.advance(trainer, encoding, seeds, state, steps)
     return state, losses
 
 
@@ -35,14 +36,14 @@ def same(a, b):
     return all(map(np.array_equal, jax.tree.leaves(a), jax.tree.leaves(b)))
 
 
-def test_any_division_into_chunks_gives_the_same_bits(trainer):
-    whole = advanced(trainer, [0, 5], 40)
-    assert same(whole, advanced(trainer, [0, 5], 1, 10, 29))
-    assert same(whole, advanced(trainer, [0, 5], *[1] * 40))
-    assert not same(whole, advanced(trainer, [0, 5], 39))
+def test_any_division_into_chunks_gives_the_same_bits(experiment):
+    whole = advanced(experiment, [0, 5], 40)
+    assert same(whole, advanced(experiment, [0, 5], 1, 10, 29))
+    assert same(whole, advanced(experiment, [0, 5], *[1] * 40))
+    assert not same(whole, advanced(experiment, [0, 5], 39))
 
 
-def test_a_cached_program_gives_the_same_bits(trainer, tmp_path):
+def test_a_cached_program_gives_the_same_bits(experiment, tmp_path):
     hits = []
 
     def listen(event, **_):
@@ -58,7 +59,7 @@ def test_a_cached_program_gives_the_same_bits(trainer, tmp_path):
         for _ in range(2):
             hits.clear()
             jax.clear_caches()  # of this process, but not the one on disk
-            states.append(advanced(trainer, [0, 5], 40))
+            states.append(advanced(experiment, [0, 5], 40))
             found.append(any(hits))
     finally:
         jax.monitoring.unregister_event_listener(listen)
@@ -80,16 +81,16 @@ def test_an_encoding_alone_is_what_it_is_beside_others(tmp_path):
         go(path, tmp_path / name)
         experiment, own = load.load(path), tmp_path / name / "encodings" / folder
         state = jax.eval_shape(lambda e=experiment: train.start(e.trainer("rope"), jnp.array(e.seeds, jnp.uint32)))
-        owner = f"{store.digest(experiment.model_dump())}/{folder}"
+        owner = f"{store.digest(experiment.record())}/{folder}"
         weights = checkpoint.load(own, 120, state, owner)
         kept.append((weights, [(own / f"{table}.jsonl").read_bytes() for table in ("metrics", "results")]))
     assert same(kept[0][0], kept[1][0])
     assert kept[0][1] == kept[1][1]
 
 
-def test_seeds_side_by_side_and_one_alone_begin_alike_and_drift_apart(trainer):
+def test_seeds_side_by_side_and_one_alone_begin_alike_and_drift_apart(experiment):
     for steps, alike in ((1, True), (200, False)):
-        both, one = advanced(trainer, [0, 5], steps), advanced(trainer, [5], steps)
+        both, one = advanced(experiment, [0, 5], steps), advanced(experiment, [5], steps)
         second = jax.tree.map(lambda leaf: leaf[1:], both)
         assert same(second[0].params, one[0].params) == alike
         np.testing.assert_allclose(second[1], one[1], rtol=1e-4)

@@ -3,9 +3,10 @@
 import threading
 
 import pytest
-from test_resume import CONFIG, Watch
+from test_resume import CONFIG
+from watch import Watch
 
-from experiments import fuzz, fuzz_files, load, report, run
+from experiments import files, fuzz, fuzz_files, load, report, run
 from experiments.text import plain, shown
 
 
@@ -40,7 +41,7 @@ def runs(tmp_path_factory):
 @pytest.mark.parametrize(("name", "command"), [("whole", "report"), ("stopped", "resume")])
 def test_a_run_with_any_broken_file_ends_in_words(runs, name, command, monkeypatch):
     def rendered(result, directory):  # the report without its pictures, which take a second
-        report.render(result)
+        report.render(result, {"run": result}, files.read_lines(directory / "metrics.jsonl"))
         return directory
 
     monkeypatch.setattr(report, "write", rendered)
