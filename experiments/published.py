@@ -71,7 +71,8 @@ PUBLISHED = [
         "Copying generalises in length when symbols are unique, and much less when they repeat.",
         Higher(COPY("rope", 2), REPEATS("rope", 2)),
     ),
-    Claim(*ZHOU_2, "Length generalisation varies greatly with the random seed.", Spread(COPY("kerple_log", 8), 0.2)),
+    Claim(*ZHOU_2, "Length generalisation varies greatly with the random seed: copying.", Spread(COPY("kerple_log", 8), 0.2)),
+    Claim(*ZHOU_2, "The same, when strings are written backwards.", Spread(REVERSE("kerple_log", 8), 0.2)),
     Claim(
         *CHEN,
         "Interpolated positions work where extrapolated ones fail, without fine-tuning: sorting.",

@@ -47,6 +47,7 @@ def hostile(tmp_path_factory):
 def test_nothing_is_written_outside_the_run_directory(hostile):
     assert list(hostile.parent.iterdir()) == [hostile]
     names = {"figure.pdf", "figure.png", "figure.svg", "report.html", "result.json"}
+    names |= {f"{name}.{ending}" for name in ("along", "bands") for ending in ("svg", "pdf")}
     assert {path.name for path in hostile.iterdir()} == names
 
 

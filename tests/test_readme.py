@@ -8,6 +8,7 @@ import pytest
 
 from experiments import results, store, tables
 from experiments.load import load
+from experiments.published import PUBLISHED
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -47,3 +48,7 @@ def test_the_table_and_the_figure_are_those_of_the_committed_result():
     assert all(results.has_fitted(result, label) for label in results.labels(result))
     svg = (ROOT / "docs" / "study" / "quick" / "figure.svg").read_text()
     assert all(label in svg for label in results.labels(result))
+
+
+def test_the_number_of_claims():
+    assert f"{len(PUBLISHED)}\npublished claims" in README
