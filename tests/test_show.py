@@ -55,9 +55,12 @@ def test_formulas_stand_as_they_are_written():
     assert f"\n        {formula}\n".replace("        ", "    ") in told("yarn")
 
 
+@pytest.mark.parametrize("name", ["rope", "linear", "yarn"])
 @pytest.mark.parametrize(("base", "trained", "head_dim"), [(10_000.0, 4096, 64), (500_000.0, 8192, 128), (10.0, 7, 2)])
-def test_the_pairs_that_never_complete_a_turn_are_those_whose_wavelength_exceeds_the_trained_length(base, trained, head_dim):
-    text = told("yarn", f"base={base}", trained=trained, head_dim=head_dim)
+def test_the_pairs_that_never_complete_a_turn_are_those_whose_wavelength_exceeds_the_trained_length(
+    name, base, trained, head_dim
+):
+    text = told(name, f"base={base}", trained=trained, head_dim=head_dim)
     slow = int((2 * math.pi / np.asarray(jrope.spectrum(head_dim, base=base).frequencies) > trained).sum())
     assert f"{slow} of {head_dim // 2} pairs never" in flat(text)
     table = text[text.index("pair  ") :].splitlines()

@@ -114,8 +114,8 @@ def test_a_failing_tracker_gives_one_warning_and_is_told_nothing_more(monkeypatc
 
 def test_a_tracker_that_hangs_does_not_hold_the_run(monkeypatch, directory):
     fake, release = Fake(), threading.Event()
-    fake.log = lambda *_: release.wait(20)
-    (warning,) = track(monkeypatch, fake, directory, patience=0.05)
+    fake.log = lambda *_: release.wait(10)
+    (warning,) = track(monkeypatch, fake, directory, threads=1, steps=1, patience=0.05)
     release.set()
     assert "not finished 0.05 s after the run, and left" in warning
 
