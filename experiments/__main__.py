@@ -110,9 +110,11 @@ def _run(experiment, directory: Path, command: str, stop, track: Sequence[str] |
     except (StoreError, trackers.TrackerError) as error:
         _fail(str(error), BAD_INPUT)
     except DiskError as error:
-        _fail(f"{error}. What was saved before is whole; go on with: python -m experiments resume {directory}", DISK)
+        saved = (directory / "manifest.json").exists()
+        remedy = f". What was saved before is whole; go on with: python -m experiments resume {shlex.quote(str(directory))}"
+        _fail(str(error) + remedy * saved, DISK)
     except runs.Stopped:
-        _fail(f"Stopped, and saved. Go on with: python -m experiments resume {directory}", INTERRUPTED)
+        _fail(f"Stopped, and saved. Go on with: python -m experiments resume {shlex.quote(str(directory))}", INTERRUPTED)
     tables.show(result, out)
     print(path)
     return result

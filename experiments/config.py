@@ -57,7 +57,7 @@ class Model(Section):
     """The transformer's shape."""
 
     features: Count = 64
-    layers: Count = 2
+    layers: Annotated[int, Field(gt=0, le=256)] = 2  # each is compiled on its own
     heads: Count = 2
     mlp_factor: Count = 2
 
@@ -153,10 +153,14 @@ Multiples = Annotated[list[Annotated[float, Field(gt=0, le=LARGEST)]], Field(min
 
 
 class Evaluate(Section):
-    """Lengths to evaluate, as multiples of the trained one, and how many sequences of each for each seed."""
+    """Lengths to evaluate, as multiples of the trained one, and how many sequences of each for each seed.
+
+    With `tokens`, fewer of the long ones, so that no length has more than so many tokens of context.
+    """
 
     multiples: Multiples = Field(default_factory=lambda: [1, 2, 4, 8])
     sequences: Count = 512
+    tokens: Count | None = None
 
 
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
@@ -198,6 +202,11 @@ class Experiment(Section):
     def length(self, multiple: float) -> int:
         """The length at a multiple of the trained one, in the task's own measure."""
         return round(multiple * self.task.length)
+
+    def sequences(self, multiple: float) -> int:
+        """How many sequences are evaluated at a multiple of the trained length."""
+        sequences, tokens = self.evaluate.sequences, self.evaluate.tokens
+        return sequences if tokens is None else min(sequences, max(1, tokens // self.context(multiple).length))
 
     def parent(self, label: str) -> str:
         """The label of the encoding that was trained from scratch: the label itself, or the one it extends."""

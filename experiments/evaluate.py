@@ -20,7 +20,7 @@ from jrope import transformer
 from jrope.encoding import Encoding
 from jrope.transformer import TransformerConfig
 
-TOGETHER = 16_384  # tokens evaluated at once, over encodings and seeds, so that memory does not grow with the length
+TOGETHER = 4096  # tokens evaluated at once, over encodings and seeds: more of long sequences do not fit the caches
 A_CALL = 2**17  # tokens of one call: about a second, after which the run may be stopped
 PARTS = 16  # of a sequence's answers, by which the scores along it are kept
 
@@ -67,11 +67,11 @@ def evaluate(
     tokens = len(encodings) * len(seeds) * task.context(length)
     count = min(sequences, max(1, A_CALL // tokens))
     options = {"model": model, "task": task, "positions": positions, "length": length, "count": count}
-    sums = []
+    calls = []
     for first in range(0, sequences, count):
         between()
-        sums.append(jax.device_get(_sums(seeds, params, stacked, first, sequences, encodings=len(encodings), **options)))
-    right, losses, exact, answers = (part.astype(np.float64) for part in reduce(partial(jax.tree.map, add), sums))
+        calls.append(jax.device_get(sums(seeds, params, stacked, first, sequences, encodings=len(encodings), **options)))
+    right, losses, exact, answers = (part.astype(np.float64) for part in reduce(partial(jax.tree.map, add), calls))
     places = answers.reshape(-1, answers.shape[-1])[0] > 0  # the same in all sequences of one length
     parts = np.array_split(np.flatnonzero(places), min(PARTS, places.sum()))
 
@@ -83,7 +83,7 @@ def evaluate(
 
 
 @partial(jax.jit, static_argnames=("encodings", "model", "task", "positions", "length", "count"))
-def _sums(seeds, params, stacked, first, sequences, *, encodings: int, model, task, positions, length, count) -> Sums:
+def sums(seeds, params, stacked, first, sequences, *, encodings: int, model, task, positions, length, count) -> Sums:
     """Sums over `count` sequences from the one of index `first`, as far as there are so many."""
     graphdef = transformer.abstract(model)
     context = task.context(length)
@@ -99,11 +99,21 @@ def _sums(seeds, params, stacked, first, sequences, *, encodings: int, model, ta
     def one_seed(encoding, seed, params):
         def of_index(index):
             key = jax.random.fold_in(jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 2), length), index)
-            sums = one_sequence(params, key, encoding)
-            return jax.tree.map(lambda x: jnp.where(index < sequences, x, 0).astype(jnp.float32), sums)
+            own = one_sequence(params, key, encoding)
+            return jax.tree.map(lambda x: jnp.where(index < sequences, x, 0).astype(jnp.float32), own)
 
-        batch = max(1, min(count, TOGETHER // (encodings * len(seeds) * context)))
+        batch = at_once(count, encodings * len(seeds) * context)
         return jax.tree.map(lambda x: x.sum(0), jax.lax.map(of_index, first + jnp.arange(count), batch_size=batch))
 
-    over_seeds = jax.vmap(one_seed, in_axes=(None, 0, 0))
-    return jax.vmap(lambda encoding: over_seeds(encoding, seeds, params), axis_size=encodings)(stacked)
+    def one_encoding(encoding):
+        batch = at_once(len(seeds), context)
+        return jax.lax.map(lambda own: one_seed(encoding, *own), (seeds, params), batch_size=batch)
+
+    indices = jnp.arange(encodings)  # to have something to map over where encodings have no arrays
+    batch = at_once(encodings, len(seeds) * context)
+    return jax.lax.map(lambda own: one_encoding(own[0]), (stacked, indices), batch_size=batch)
+
+
+def at_once(count: int, tokens: int) -> int:
+    """How many of `count` to evaluate at once, if each is of so many tokens."""
+    return max(1, min(count, TOGETHER // tokens))

@@ -57,9 +57,11 @@ def write_rows(path: Path, rows: list[dict[str, Any]]):
 
 
 def append_rows(path: Path, rows: list[dict[str, Any]]):
-    """Adds rows to a file of JSON lines, in one write."""
+    """Adds rows to a file of JSON lines, in one write that outlasts a power cut."""
     with telling(path), open(path, "ab") as file:
         file.write("".join(map(_line, rows)).encode())
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -70,9 +72,10 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     for line in data.splitlines(keepends=True):
         try:
             row = json.loads(line)
-        except ValueError:
+            whole = isinstance(row, dict) and _line(row).encode() == line
+        except (ValueError, RecursionError):
             break
-        if not isinstance(row, dict) or _line(row).encode() != line:
+        if not whole:
             break
         rows.append(row)
     return rows

@@ -2,15 +2,18 @@
 
 import difflib
 import tomllib
+import typing
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pydantic
 
+from experiments import size
 from experiments.config import EXTENDS, AnyEncoding, Experiment, Extends, FineTune
 from experiments.sections import TAGGED, Section, Typed
 from experiments.sweep import expanded
+from experiments.text import plain, shown
 
 LONGEST_CONTEXT = 16_384  # tokens; beyond it, dense attention does not fit the memory of the machines this is for
 
@@ -31,8 +34,8 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Experiment:
         raise ConfigError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not a text file in UTF-8") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError of its own
+        raise ConfigError(f"{path}: not valid TOML: {plain(str(error))}") from None
     for override in overrides:
         _override(data, override)
     return validate(data)
@@ -74,11 +77,11 @@ def encoding_section(data: dict[str, Any], overrides: Sequence[str]) -> Typed:
     return section
 
 
-def unknown(name: str, valid, what: str, *, got: bool = True) -> str:
+def unknown(name: Any, valid, what: str, *, got: bool = True) -> str:
     """`unknown key, did you mean 'factor'?`, or the whole list where nothing is near."""
-    near = difflib.get_close_matches(str(name), list(valid), n=1)
+    near = difflib.get_close_matches(name, list(valid), n=1) if isinstance(name, str) else []
     remedy = f"did you mean {near[0]!r}?" if near else f"expected one of {_listed(valid)}"
-    return f"unknown {what}{f' {name!r}' if got else ''}, {remedy}"
+    return f"unknown {what}{f' {shown(name)}' if got else ''}, {remedy}"
 
 
 def _override(data: dict[str, Any], override: str):
@@ -92,15 +95,15 @@ def _override(data: dict[str, Any], override: str):
     except (ValueError, RecursionError):
         keys = []
     if not equals or not keys:
-        raise ConfigError(f"{override!r}: an override is written path.to.field=value, such as train.steps=500")
+        raise ConfigError(f"{shown(override)}: an override is written path.to.field=value, such as train.steps=500")
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         parsed = {}
     for i, key in enumerate(keys[:-1]):
         data = data.setdefault(key, {})
         if not isinstance(data, dict):
-            raise ConfigError(f"{override!r}: {'.'.join(keys[: i + 1])} is a value, not a section with fields")
+            raise ConfigError(f"{shown(override)}: {'.'.join(keys[: i + 1])} is a value, not a section with fields")
     data[keys[-1]] = parsed["value"] if len(parsed) == 1 else text.strip()
 
 
@@ -141,7 +144,7 @@ def _mistakes_of_finetuning(tuned: FineTune):
 
 
 def _mistakes_of_encoding(experiment: Experiment, label: str, section: Section):
-    path = f"encodings.{label}"
+    path = f"encodings.{plain(label)}"
     if isinstance(section, Extends):
         parent = experiment.encodings.get(section.extends)
         if not isinstance(parent, Typed):
@@ -157,6 +160,9 @@ def _mistakes_of_encoding(experiment: Experiment, label: str, section: Section):
     elif mistakes := list(_mistakes_of_training(experiment, label)):
         yield from mistakes
         return
+    if (experiment.parent(label) == label or experiment.finetune) and (too_large := size.mistake(experiment, label)):
+        yield too_large
+        return
     longest = experiment.trained_multiple(label)
     try:
         for multiple in (*experiment.evaluate.multiples, longest):
@@ -171,7 +177,7 @@ def _mistakes_of_encoding(experiment: Experiment, label: str, section: Section):
 def _mistakes_of_training(experiment: Experiment, label: str):
     """How a trained encoding's model and training fit together, where it says something of its own or not."""
     section, model, train = experiment.encodings[label], experiment.model_of(label), experiment.train_of(label)
-    own = f"encodings.{label}."
+    own = f"encodings.{plain(label)}."
     if train.warmup >= train.steps:
         path = f"{own if section.train else ''}train.warmup"
         yield f"{path}: should be less than train.steps, {train.steps}, got {train.warmup}"
@@ -183,7 +189,7 @@ def _mistakes_of_training(experiment: Experiment, label: str):
 def _line(error: Any) -> str:
     """One of pydantic's errors in jrope's words."""
     location, given, kind = error["loc"], error["input"], error["type"]
-    path = ".".join(str(part) for part in location if part not in TAGGED) or "config"
+    path = ".".join(plain(str(part)) for part in location if part not in TAGGED) or "config"
     if kind == "extra_forbidden":
         return f"{path}: {unknown(location[-1], _model(location[:-1]).model_fields, 'key', got=False)}"
     if kind == "missing":
@@ -191,10 +197,10 @@ def _line(error: Any) -> str:
     if kind.startswith("no_"):
         return _untyped(path, kind.removeprefix("no_"), given)
     if kind in ("literal_error", "enum"):
-        return f"{path}: should be {error['ctx']['expected']}, got {given!r}"
+        return f"{path}: should be {error['ctx']['expected']}, got {shown(given)}"
     if kind == "value_error":
-        return f"{path}: {error['ctx']['error']!s}" + ("" if isinstance(given, dict) else f", got {given!r}")
-    return f"{path}: {error['msg'].replace('Input should', 'should')}, got {given!r}"
+        return f"{path}: {error['ctx']['error']!s}" + ("" if isinstance(given, dict) else f", got {shown(given)}")
+    return f"{path}: {error['msg'].replace('Input should', 'should')}, got {shown(given)}"
 
 
 def _untyped(path: str, kind: str, given: Any) -> str:
@@ -202,7 +208,7 @@ def _untyped(path: str, kind: str, given: Any) -> str:
     tags = [tag for tag, model in TAGGED.items() if tag.startswith(f"<{kind} ") and model is not Extends]
     names = [tag.removeprefix(f"<{kind} ")[:-1] for tag in tags]
     if not isinstance(given, dict):
-        return f"{path}: should be a section with a `type`, one of {_listed(names)}, got {given!r}"
+        return f"{path}: should be a section with a `type`, one of {_listed(names)}, got {shown(given)}"
     if "type" not in given:
         return f"{path}: needs a `type`, one of {_listed(names)}"
     return f"{path}.type: {unknown(given['type'], names, kind)}"
@@ -215,8 +221,9 @@ def _model(location: tuple) -> type[Section]:
         if part in TAGGED:
             model = TAGGED[part]
         elif part in model.model_fields:
-            section = model.model_fields[part].annotation
-            model = section if isinstance(section, type) and issubclass(section, Section) else model
+            annotation = model.model_fields[part].annotation
+            inner = [annotation, *typing.get_args(annotation)]  # `Section | None` is one too
+            model = next((a for a in inner if isinstance(a, type) and issubclass(a, Section)), model)
     return model
 
 

@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Column
 
 from experiments import terminal
+from experiments.text import plain
 
 
 class Display(Protocol):
@@ -45,7 +46,7 @@ class Bars:
         self.losses: dict[str, str] = {}
 
     def begin(self, label, steps):
-        self.tasks[label] = self.progress.add_task(escape(label), total=steps, status="compiling")
+        self.tasks[label] = self.progress.add_task(escape(plain(label)), total=steps, status="compiling")
         self.clocks[label], self.losses[label] = Clock(steps), ""
 
     def step(self, label, done, loss):
@@ -55,13 +56,13 @@ class Bars:
         self.progress.update(self.tasks[label], completed=done, status=status)
 
     def evaluating(self, label, what):
-        self.progress.update(self.tasks[label], status=f"evaluating {escape(what)}")
+        self.progress.update(self.tasks[label], status=f"evaluating {escape(plain(what))}")
 
     def end(self, label):
         clock, task = self.clocks[label], self.tasks[label]
         self.progress.update(task, visible=False)
         took = terminal.duration(time.monotonic() - clock.began)
-        self.console.print(f"[bold]{escape(label)}[/bold]  done in {took}: {clock.steps} steps{self.losses[label]}")
+        self.console.print(f"[bold]{escape(plain(label))}[/bold]  done in {took}: {clock.steps} steps{self.losses[label]}")
 
     def __enter__(self):
         self.progress.start()
@@ -97,7 +98,7 @@ class Lines:
         self._print(label, "evaluated")
 
     def _print(self, label, text):
-        self.console.print(f"{label:>12}  {text}", markup=False, highlight=False, soft_wrap=True)
+        self.console.print(f"{plain(label):>12}  {text}", markup=False, highlight=False, soft_wrap=True)
 
     def __enter__(self):
         return self

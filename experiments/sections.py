@@ -111,8 +111,8 @@ def one_of(kind: str, members: list, *, other: str | None = None) -> Any:
         if isinstance(section, Section):
             return next(name for name, model in TAGGED.items() if type(section) is model)
         if isinstance(section, dict):
-            name = section.get("type")
-            return f"<{kind} {other if other in section else OWN if ':' in str(name) else name}>"
+            name = other if other in section else section.get("type")
+            return f"<{kind} {OWN if ':' in name else name}>" if isinstance(name, str) else None
         return None
 
     discriminator = Discriminator(tag, custom_error_type=f"no_{kind}", custom_error_message=f"not a known {kind}")

@@ -17,7 +17,7 @@ def stop_event(status: int) -> threading.Event:
         if stop.is_set():
             os._exit(status)
         stop.set()
-        print("Stopping at the next report; once more to stop now.", file=sys.stderr, flush=True)
+        print("Stopping in a few seconds, with all saved; once more to stop now.", file=sys.stderr, flush=True)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, handle)

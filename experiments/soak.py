@@ -1,19 +1,27 @@
-"""`python -m experiments.soak`: kills runs at random moments, resumes them, and compares every byte with a run left alone.
+"""`python -m experiments.soak`: what a maintainer leaves running before a release, and its figures.
 
-Not a test but a trial, for a maintainer to leave running before a release: it prints as it goes. The same in a
-quick form is in tests/test_resume.py.
+Runs are killed at random moments, resumed, and every byte compared with that of a run left alone; they are signalled at bad
+moments, two run in one directory, their disks are full, read-only or gone; configs and run directories are broken in thousands
+of ways. The same in a quick form is in tests/test_resume.py and tests/test_fuzz.py.
 """
 
+import platform
 import random
 import signal
 import subprocess
-import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from experiments import fuzz, fuzz_files
+from experiments.store import PACKAGES, cores, version
+from experiments.trials import Trials, command_to_run, contents, differences
 
 CONFIG = """
 title = "soak"
@@ -25,7 +33,7 @@ length = 3
 [model]
 features = 16
 [train]
-steps = 3000
+steps = 1000
 batch = 4
 learning_rate = 1e-2
 report_every = 20
@@ -42,20 +50,60 @@ scaling = { type = "linear", factor = "match" }
 """
 
 
-def command(directory: Path) -> list[str]:
-    """The run, new or resumed: `run` on an existing directory goes on with it."""
-    return [sys.executable, "-m", "experiments", "run", str(directory.parent / "soak.toml"), "--out", str(directory)]
+def main(
+    kills: Annotated[int, typer.Option(help="How many kills in all.")] = 100,
+    kills_a_run: Annotated[int, typer.Option(help="After so many kills a run may end.")] = 5,
+    configs: Annotated[int, typer.Option(help="How many broken configs.")] = 10_000,
+    files: Annotated[int, typer.Option(help="How many broken run directories.")] = 500,
+    seed: Annotated[int, typer.Option(help="Of the random moments.")] = 0,
+):
+    """Kill, resume, compare; then all else that may happen to a run."""
+    wrong = 0
+    packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    print(f"{date.today()}: Python {platform.python_version()}, {packages}; {cores()} cores", flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        config = folder / "soak.toml"
+        config.write_text(CONFIG)
+        for name in ("warm", "alone"):  # the first compiles
+            began = time.monotonic()
+            subprocess.run(command_to_run(config, folder / name), check=True, stdout=subprocess.DEVNULL)
+        alone, length = contents(folder / "alone"), time.monotonic() - began
+        print(f"left alone: {len(alone)} files, {length:.0f} s", flush=True)
+        for done, number, bad in _killed(config, alone, length, kills, kills_a_run, random.Random(seed)):
+            wrong += bool(bad)
+            print(f"run {number}, {done} kills so far: {', '.join(bad) or 'identical'}", flush=True)
+        for tried, bad in Trials(folder, config, alone).all():
+            wrong += bool(bad)
+            print(f"{tried}: {', '.join(bad) or 'as it should be'}", flush=True)
+        print(f"broken configs: {_told(fuzz.many(configs, folder / 'broken.toml'))}", flush=True)
+        print(f"broken run directories: {_told(fuzz_files.many(files, folder / 'alone', folder / 'broken'))}", flush=True)
+    print(f"{wrong} wrong")
+    raise typer.Exit(wrong > 0)
 
 
-def contents(directory: Path) -> dict[str, bytes]:
-    """What must not depend on how often a run was killed: metrics, checkpoints, results, figures, report."""
-    paths = (path for path in directory.rglob("*") if path.is_file() and path.name not in ("manifest.json", "lock"))
-    return {str(path.relative_to(directory)): path.read_bytes() for path in paths if path.suffix != ".pdf"}
+def _told(counts: Counter) -> str:
+    return ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
 
 
-def kill(directory: Path, after: float, number: signal.Signals) -> bool:
+def _killed(config, alone, length: float, kills: int, kills_a_run: int, moments) -> Iterator[tuple[int, int, list[str]]]:
+    """For each of several runs, killed and resumed: kills so far, its number, and which files differ."""
+    done = number = 0
+    while done < kills:
+        directory = config.parent / f"killed-{number}"
+        for _ in range(min(kills_a_run, kills - done)):
+            chosen = moments.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM])
+            if not _kill(command_to_run(config, directory), moments.uniform(0.1, 0.8 * length), chosen):
+                break
+            done += 1
+        subprocess.run(command_to_run(config, directory), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        number += 1
+        yield done, number, differences(alone, directory)
+
+
+def _kill(command: list[str], after: float, number: signal.Signals) -> bool:
     """Runs for a while and kills; whether the run was still at work."""
-    process = subprocess.Popen(command(directory), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         process.wait(after)
     except subprocess.TimeoutExpired:
@@ -63,38 +111,6 @@ def kill(directory: Path, after: float, number: signal.Signals) -> bool:
         process.wait()
         return True
     return False
-
-
-def main(
-    kills: Annotated[int, typer.Option(help="How many kills in all.")] = 100,
-    kills_a_run: Annotated[int, typer.Option(help="After so many kills a run may end.")] = 5,
-    seed: Annotated[int, typer.Option(help="Of the random moments.")] = 0,
-):
-    """Kill, resume, compare."""
-    moments, done, different = random.Random(seed), 0, 0
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "soak.toml").write_text(CONFIG)
-        for name in ("warm", "alone"):  # the first compiles
-            began = time.monotonic()
-            subprocess.run(command(Path(folder) / name), check=True, stdout=subprocess.DEVNULL)
-        alone, length = contents(Path(folder) / "alone"), time.monotonic() - began
-        print(f"left alone: {len(alone)} files, {length:.0f} s", flush=True)
-        runs = 0
-        while done < kills:
-            directory = Path(folder) / f"run-{runs}"
-            for _ in range(min(kills_a_run, kills - done)):
-                number = moments.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM])
-                if not kill(directory, moments.uniform(0.1, 0.8 * length), number):
-                    break
-                done += 1
-            subprocess.run(command(directory), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            got = contents(directory)
-            wrong = sorted(name for name in {*alone, *got} if alone.get(name) != got.get(name))
-            different += bool(wrong)
-            runs += 1
-            print(f"run {runs}: {done} kills so far; {f'DIFFERENT: {wrong}' if wrong else 'identical'}", flush=True)
-    print(f"{runs} runs, {done} kills, {different} different")
-    raise typer.Exit(different > 0)
 
 
 if __name__ == "__main__":

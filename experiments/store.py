@@ -28,6 +28,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from experiments.files import DiskError, telling, write_json
 from experiments.results import ConfigFacts, Result
+from experiments.text import plain, shown
 
 FORMAT = 1  # of a run's files; a reader refuses any other
 PACKAGES = ("jrope", "jax", "jaxlib", "flax", "optax", "numpy")
@@ -55,22 +56,20 @@ def session(
     """
     path = directory / "manifest.json"
     with telling(directory):
-        strange = directory.exists() and any(directory.iterdir()) and not path.exists()
-        if strange and {entry.name for entry in directory.iterdir()} - {"lock", "manifest.json.tmp"}:
+        found = {entry.name for entry in directory.iterdir()} if directory.exists() else set()
+        if "manifest.json" not in found and found - {"lock", "manifest.json.tmp"}:
             raise StoreError(f"{directory} is not empty, and not the directory of a run: give another --out")
         directory.mkdir(parents=True, exist_ok=True)
+    here = environment() | imports  # before the lock, since it takes a second, and who holds it should be written down at once
     lock = filelock.FileLock(directory / "lock")
     try:
         lock.acquire(timeout=0)
     except filelock.Timeout:
-        holder = _json(path)["sessions"][-1] if path.exists() else {}
-        who = f"process {holder.get('process', '?')} on {holder.get('host', '?')}, since {holder.get('started', '?')}"
-        raise StoreError(f"{directory} is in use by {who}") from None
+        raise StoreError(f"{directory} is in use by {_holder(path)}") from None
     except OSError as error:
         raise DiskError(f"{directory}: {error.strerror or error}") from None
     with lock:
-        here = environment() | imports
-        manifest, warnings = _continued(path, config, here) if path.exists() else ({}, [])
+        manifest, warnings = _continued(directory, config, here) if path.exists() else ({}, [])
         began = {"started": now(), "ended": None, "process": os.getpid(), "host": socket.gethostname()}
         manifest = {
             "format": FORMAT,
@@ -84,6 +83,8 @@ def session(
         }
         manifest["sessions"].append({**began, "environment": here})
         write_json(path, manifest)
+        with telling(directory):
+            (directory / "encodings").mkdir(exist_ok=True)
         try:
             yield manifest, warnings
         finally:
@@ -93,20 +94,28 @@ def session(
                     write_json(path, manifest)
 
 
-def _continued(path: Path, config: dict[str, Any], here: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _holder(path: Path) -> str:
+    """The process that holds a run's directory, in words: the manifest's last session, unless that is just being written."""
+    last = _manifest(path.parent)["sessions"][-1:] if path.exists() else []
+    if not last or last[0].get("ended"):
+        return "another process"
+    return f"process {last[0].get('process')} on {last[0].get('host')}, since {last[0].get('started')}"
+
+
+def _continued(directory: Path, config: dict[str, Any], here: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The manifest of a run that is to be continued with this config, and what has changed around it."""
-    manifest = _json(path)
-    if manifest.get("format") != FORMAT or not isinstance(manifest.get("sessions"), list) or "environment" not in manifest:
-        raise StoreError(f"{path}: not a manifest that this version of jrope can continue")
-    then, now_ = _flat(manifest.get("config")), _flat(config)
+    manifest = _manifest(directory)
+    then, now_ = _flat(manifest["config"]), _flat(config)
     changed = [
-        f"  {key}: {then.get(key)!r}, now {now_.get(key)!r}" for key in {**then, **now_} if then.get(key) != now_.get(key)
+        f"  {plain(key)}: {shown(then.get(key))}, now {shown(now_.get(key))}"
+        for key in {**then, **now_}
+        if then.get(key) != now_.get(key)
     ]
     if changed:
-        raise StoreError(f"{path.parent} is a run of another config; give another --out, or undo:\n" + "\n".join(changed))
+        raise StoreError(f"{directory} is a run of another config; give another --out, or undo:\n" + "\n".join(changed))
     before = manifest["environment"]
     keys = [key for key in {**before, **here} if before.get(key) != here.get(key)]
-    differences = [f"{key} {before.get(key)}, now {here.get(key)}" for key in keys]
+    differences = [f"{plain(key)} {plain(str(before.get(key)))}, now {plain(str(here.get(key)))}" for key in keys]
     told = f"Since this run began there has changed: {'; '.join(differences)}. Its numbers may differ from one run left alone."
     return manifest, [told] if differences else []
 
@@ -117,13 +126,25 @@ def config_of(directory: Path) -> tuple[dict[str, Any], str]:
     Raises:
       StoreError: if there is none.
     """
-    path = directory / "manifest.json"
-    if not path.exists():
+    if not (directory / "manifest.json").exists():
         raise StoreError(f"{directory}: no manifest.json: not the directory of a run")
-    manifest = _json(path)
-    if not isinstance(manifest.get("config"), dict) or not isinstance(manifest.get("command"), str):
-        raise StoreError(f"{path}: not a manifest that this version of jrope can continue")
+    manifest = _manifest(directory)
     return manifest["config"], manifest["command"]
+
+
+def _manifest(directory: Path) -> dict[str, Any]:
+    """The manifest of a run that this version can continue."""
+    path = directory / "manifest.json"
+    manifest = _json(path)
+    kinds = {"command": str, "config": dict, "config_sha256": str, "seeds": str, "environment": dict, "sessions": list}
+    wrong = [key for key, kind in kinds.items() if not isinstance(manifest.get(key), kind)]
+    if "sessions" not in wrong and not all(isinstance(session, dict) for session in manifest["sessions"]):
+        wrong.append("sessions")
+    if manifest.get("format") != FORMAT or wrong:
+        raise StoreError(f"{path}: not a manifest that this version of jrope can continue: {', '.join(wrong or ['format'])}")
+    if digest(manifest["config"]) != manifest["config_sha256"]:
+        raise StoreError(f"{path}: its config is not the one that the run began with: config_sha256 is of another")
+    return manifest
 
 
 def digest(config: dict[str, Any]) -> str:
@@ -179,13 +200,14 @@ def _json(path: Path) -> Any:
     return value
 
 
-def read(directory: Path) -> Result:
+def read(directory: str | Path) -> Result:
     """The result of a complete run.
 
     Raises:
       StoreError: if there is none, or it is not one that this version can read.
       DiskError: if it cannot be read.
     """
+    directory = Path(directory)
     path = directory / "result.json"
     if not path.exists():
         reason = "the run is not complete" if (directory / "manifest.json").exists() else "not the directory of a run"

@@ -17,6 +17,8 @@ ROOT = Path(__file__).parent.parent
 CONFIGS, STUDY = ROOT / "configs", ROOT / "docs" / "study"
 HEADING = """# Published claims, and what was measured here
 
+<!-- claims -->
+
 Written by `python -m experiments report --all` from the stored results, never by hand. Models here have two layers of 64
 features and read strings of a dozen symbols; the papers' have up to billions of parameters. A verdict is about this scale.
 

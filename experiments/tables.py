@@ -7,6 +7,7 @@ from rich.table import Table
 from experiments import results, terminal
 from experiments.remarks import remarks
 from experiments.results import Cell, Result
+from experiments.text import plain
 
 
 def show(result: Result, console: Console):
@@ -15,7 +16,7 @@ def show(result: Result, console: Console):
     for table in _tables(_cells(result, short), console):
         terminal.show_table(console, table)
     for sentence in (results.fit_sentence(result), results.answer(result), *remarks(result)):
-        terminal.say(console, sentence)
+        terminal.say(console, plain(sentence))
 
 
 def short(cell: Cell) -> str:
@@ -61,5 +62,5 @@ def _table(rows: list[list[str]], first: int, end: int) -> Table:
     for i, name in enumerate([*rows[0][:2], *rows[0][first:end]]):
         table.add_column(name, overflow="fold", no_wrap=i > 0)
     for row in rows[1:]:
-        table.add_row(*map(escape, [*row[:2], *row[first:end]]))
+        table.add_row(*(escape(plain(cell)) for cell in (*row[:2], *row[first:end])))
     return table

@@ -16,11 +16,21 @@ from jrope.transformer import TransformerConfig
 
 
 class State(NamedTuple):
-    """All that training carries from step to step; every leaf has a leading axis of seeds."""
+    """All that training carries from step to step; every leaf has a leading axis of seeds.
+
+    The losses are summed here, and not by whoever reports them, so that the steps between two reports may be taken in any
+    number of calls, with a stop in between.
+    """
 
     step: jax.Array
     params: Any
     optimizer: Any
+    loss: jax.Array  # summed since the last report
+    summed: jax.Array  # over so many steps
+
+    def reported(self) -> "State":
+        """The state after a report of the mean loss."""
+        return self._replace(loss=jnp.zeros_like(self.loss), summed=jnp.zeros_like(self.summed))
 
 
 @dataclass(frozen=True)
@@ -68,13 +78,13 @@ def start(trainer: Trainer, seeds) -> State:
 @partial(jax.jit, static_argnums=0)
 def start_from(trainer: Trainer, params) -> State:
     """The state before the first step of training that begins with these parameters, each with a leading axis [S]."""
-    seeds = len(jax.tree.leaves(params)[0])
-    return State(jnp.zeros(seeds, jnp.int32), params, jax.vmap(trainer.optimizer.init)(params))
+    none = jnp.zeros(len(jax.tree.leaves(params)[0]))
+    return State(none.astype(jnp.int32), params, jax.vmap(trainer.optimizer.init)(params), none, none.astype(jnp.int32))
 
 
 @partial(jax.jit, static_argnums=0, donate_argnums=3)
 def advance(trainer: Trainer, encoding: Encoding, seeds, state: State, steps) -> tuple[State, jax.Array]:
-    """`steps` more training steps of every seed, and the mean loss of each over them [S].
+    """`steps` more training steps of every seed, and the mean loss of each since the last report [S].
 
     The number of steps is traced: one program serves every chunk, the last and shorter one too.
     """
@@ -92,12 +102,8 @@ def advance(trainer: Trainer, encoding: Encoding, seeds, state: State, steps) ->
         positions = trainer.positions.sample(jax.random.fold_in(key, 0), context)
         value, gradients = jax.value_and_grad(loss)(state.params, tokens, mask, positions)
         updates, optimizer = trainer.optimizer.update(gradients, state.optimizer, state.params)
-        return State(state.step + 1, optax.apply_updates(state.params, updates), optimizer), value
+        params = optax.apply_updates(state.params, updates)
+        return State(state.step + 1, params, optimizer, state.loss + value, state.summed + 1)
 
-    def body(_, carry):
-        state, total = carry
-        state, value = jax.vmap(step)(seeds, state)
-        return state, total + value
-
-    state, total = jax.lax.fori_loop(0, steps, body, (state, jnp.zeros(len(seeds))))
-    return state, total / steps
+    state = jax.lax.fori_loop(0, steps, lambda _, state: jax.vmap(step)(seeds, state), state)
+    return state, state.loss / state.summed

@@ -2,20 +2,24 @@
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import chain, islice
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from experiments import checkpoint, store
+from experiments.chunk import Chunk
 from experiments.config import Experiment
 from experiments.evaluate import Scores, evaluate
 from experiments.files import append_rows, read_rows, telling
 from experiments.progress import Display
+from experiments.results import Row
 from experiments.train import Trainer, advance, start, start_from
 
 REPORTS_A_CHECKPOINT = 10
@@ -55,7 +59,8 @@ class Work:
     def rows(self) -> list[dict]:
         """Trains and evaluates as far as that has not been done; returns the rows of results."""
         with telling(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            # not its parents: a run's directory that has gone is not made again by those still at work
+            self.folder.mkdir(exist_ok=True)
         # the trained length and the encoding itself come first: they tell whether the model has learned
         multiples = sorted(self.experiment.evaluate.multiples, key=lambda multiple: multiple != 1)
         places = [(point, multiple) for point in self.points for multiple in multiples]
@@ -104,7 +109,8 @@ class Work:
         wanted = [self._row(*key) for key in self._plan(places)]
         names = ("encoding", "finetuned", "multiple", "seed")
         pairs = enumerate(zip(rows, wanted, strict=False))
-        good = next((i for i, pair in pairs if any(pair[0].get(n) != pair[1].get(n) for n in names)), len(rows))
+        strange = (i for i, (row, plan) in pairs if not _is_row(row) or any(row.get(n) != plan.get(n) for n in names))
+        good = next(strange, len(rows))
         return rows[: good - good % (len(self.members) * len(self.experiment.seeds))]
 
     def _may_go_on(self):
@@ -116,22 +122,27 @@ class Work:
         every, steps = self.experiment.train_of(self.label).report_every, self.trainer.steps
         metrics = self.folder / "metrics.jsonl"
         if state is None:
-            state, done = self._last_state(point)
-            read_rows(metrics, lambda rows: [row for row in rows if row.get("step", done + 1) <= done])
+            state, done = self._last_state(point, read_rows(metrics, self._reports_as_planned))
+            read_rows(metrics, lambda rows: [row for row in rows if row["step"] <= done])
         encoding = self.experiment.acting(self.label, self.experiment.trained_multiple(self.label))
+        chunk = Chunk()
         while done < point:
             self._may_go_on()
-            until = min(done + every - done % every, *(p for p in (*self.points, steps) if p > done))
-            state, losses = advance(self.trainer, encoding, self.seeds, state, until - done)
-            losses, done = np.asarray(losses), until
-            rows = [
-                {"encoding": self.label, "seed": seed, "step": done, "loss": store.finite(loss)}
-                for seed, loss in zip(self.experiment.seeds, losses, strict=True)
-            ]
-            append_rows(metrics, rows)
+            count = min(chunk.steps, every - done % every, point - done)
+            with chunk.timed(count):
+                state, losses = advance(self.trainer, encoding, self.seeds, state, count)
+                losses, done = np.asarray(losses), done + count
             self.display.step(self.label, done, float(losses.mean()))
-            if not np.isfinite(losses).all():
-                raise Diverged(done)
+            if done % every == 0 or done == steps:
+                rows = [
+                    {"encoding": self.label, "seed": seed, "step": done, "loss": store.finite(loss)}
+                    for seed, loss in zip(self.experiment.seeds, losses, strict=True)
+                ]
+                append_rows(metrics, rows)
+                state = state.reported()
+                if not np.isfinite(losses).all():
+                    self._keep_only(self._scheduled)
+                    raise Diverged(done)
             if self.stop.is_set() or self._scheduled(done):
                 self._save(done, state)
         return state, done
@@ -143,36 +154,58 @@ class Work:
     def _save(self, step: int, state):
         """Keeps this state and the last scheduled one before it, so that what is left in the end does not tell of stops."""
         checkpoint.save(self.folder, step, state, self._owner)
-        older = [s for s in checkpoint.steps(self.folder) if s != step]
-        kept = max((s for s in older if s < step and self._scheduled(s)), default=None)
+        before = max((s for s in checkpoint.steps(self.folder) if s < step and self._scheduled(s)), default=None)
+        self._keep_only(lambda s: s in (step, before))
+
+    def _keep_only(self, wanted: Callable[[int], bool]):
+        """Removes the checkpoints of all other steps."""
         with telling(self.folder):
-            for other in older:
-                if other != kept:
-                    checkpoint.path_of(self.folder, other).unlink()
+            for step in checkpoint.steps(self.folder):
+                if not wanted(step):
+                    checkpoint.path_of(self.folder, step).unlink()
 
     @property
     def _owner(self) -> str:
         return f"{self.config_sha256}/{self.folder.name}"
 
-    def _last_state(self, point: int):
-        """The newest state of at most that many steps that can be trusted, and its step.
+    def _last_state(self, point: int, reported: list[dict]):
+        """The newest state of at most that many steps that can be trusted and whose reports are all there, and its step.
 
         Raises:
           StoreError: if there has been one, and none is left.
         """
         steps = [step for step in checkpoint.steps(self.folder) if step <= point]
+        following, _ = next(islice(self._plan_of_reports(), len(reported), None), (self.trainer.steps + 1, None))
         like = jax.eval_shape(partial(start, self.trainer), self.seeds)
         for step in reversed(steps):
-            if (state := self._loaded(step, like)) is not None:
+            if step >= following:
+                path = checkpoint.path_of(self.folder, step)
+                self.warn(f"{path} is not used, since metrics.jsonl beside it ends before step {following}.")
+            elif (state := self._loaded(step, like)) is not None:
                 return state, step
-        rows = read_rows(self.folder / "metrics.jsonl", lambda rows: rows)
-        reached = min(max((row.get("step", 0) for row in rows), default=0), point)
-        if steps or any(self._scheduled(row.get("step", reached)) for row in rows if row.get("step", reached) < reached):
+        reached = min(reported[-1]["step"], point) if reported else 0
+        if steps or any(self._scheduled(row["step"]) for row in reported if row["step"] < reached):
             raise store.StoreError(
                 f"{self.folder}: no checkpoint of {self.label!r} is left that can be trusted, though it had come to step"
-                f" {reached}; remove that folder to train it again"
+                f" {max(reached, *steps, 0)}; remove that folder to train it again"
             )
         return self._start(), 0
+
+    def _plan_of_reports(self) -> Iterator[tuple[int, int]]:
+        """Step and seed of every row of metrics, in order."""
+        every, last = self.experiment.train_of(self.label).report_every, self.trainer.steps
+        return ((step, seed) for step in chain(range(every, last, every), [last]) for seed in self.experiment.seeds)
+
+    def _reports_as_planned(self, rows: list[dict]) -> list[dict]:
+        """The rows of metrics as far as they are those of the plan, for all seeds."""
+        good = 0
+        for row, (step, seed) in zip(rows, self._plan_of_reports(), strict=False):
+            if row != {"encoding": self.label, "seed": seed, "step": step, "loss": (loss := row.get("loss"))}:
+                break
+            if not isinstance(loss, float | None):
+                break
+            good += 1
+        return rows[: good - good % len(self.experiment.seeds)]
 
     def _loaded(self, step: int, like):
         """The saved state, or None, with a warning, if it is damaged."""
@@ -248,7 +281,7 @@ class Work:
             task=self.trainer.task,
             positions=self.trainer.positions,
             length=self.experiment.length(multiple),
-            sequences=self.experiment.evaluate.sequences,
+            sequences=self.experiment.sequences(multiple),
             between=self._may_go_on,
         )
 
@@ -266,3 +299,13 @@ class Work:
 def _fitted(label: str, rows: list[dict]) -> dict[int, bool]:
     """For each seed, whether the model of that label fitted the trained length; its own rows at 1x come first."""
     return {row["seed"]: row["fitted"] for row in reversed(rows) if row["encoding"] == label and row["multiple"] == 1}
+
+
+_ROW = TypeAdapter(Row)
+
+
+def _is_row(row: dict) -> bool:
+    try:
+        return _ROW.validate_python(row, strict=True) == row
+    except ValidationError:
+        return False

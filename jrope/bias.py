@@ -44,7 +44,7 @@ def alibi(q_positions, k_positions, *, num_heads: int) -> jax.Array:
 
     Args:
       q_positions: [..., T] and k_positions: [..., S], position ids.
-      num_heads: N.
+      num_heads: how many heads, N.
     """
     distances, slopes = heads_of(distance(q_positions, k_positions)[0], alibi_slopes(num_heads))
     return -distances * slopes
@@ -82,7 +82,7 @@ def sandwich(q_positions, k_positions, *, num_heads: int, dim: int = 128, base: 
 
     Args:
       q_positions: [..., T] and k_positions: [..., S], position ids.
-      num_heads: N.
+      num_heads: how many heads, N.
       dim: features of the sinusoidal encodings, even; a hyper-parameter of its own, not the model's width.
       base: of their frequencies.
 

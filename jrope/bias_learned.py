@@ -119,14 +119,14 @@ def fire(params, q_positions, k_positions, *, threshold: float = 512.0) -> jax.A
 
         bias = f(psi(|q_position - k_position|) / psi(max(q_position, L))),    psi(x) = ln(1 + |c| x)
 
-    with f an MLP 1 -> hidden (ReLU) -> N, c learned and L = |multiplier| * threshold. Causal distances are thus mapped into
+    with f an MLP 1 -> hidden (ReLU) -> N, c learned and `L = |multiplier| * threshold`. Causal distances are thus mapped into
     [0, 1] at any length (progressive interpolation). Keys after the query take the bias of the same distance before it, which
     may exceed 1; a causal mask hides them. Not a function of the distance alone: where q_position is above L, a shift of all
     positions changes the bias, as intended. Positions count from 0; below 0 only L acts.
 
-    The formula is that of Li et al. 2023, arXiv:2310.04418. In |c|, |L|, L's learned multiplier and the 1e-6 that is added to
-    the denominator (needed only where c or L is 0) this follows public PyTorch re-implementations; it was not compared with
-    the authors' own runs.
+    The formula is that of Li et al. 2023, arXiv:2310.04418. In `|c|`, `|L|`, L's learned multiplier and the 1e-6 that is added
+    to the denominator (needed only where c or L is 0) this follows public PyTorch re-implementations; it was not compared
+    with the authors' own runs.
 
     Args:
       params: a dict of c [], multiplier [], hidden_kernel [hidden], hidden_bias [hidden], out_kernel [hidden, N] and

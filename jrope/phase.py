@@ -51,8 +51,8 @@ def cos_sin(positions, frequencies, turns=None, axes=None) -> tuple[jax.Array, j
         float32 product, whose error grows as 6e-8 times the angle.
       axes: P integers; positions are then [A, ...], and pair i turns with `positions[axes[i]]`.
 
-    With `turns` the error at position p is at most 1.2e-7 + 1.7e-19 |p|, in radians: float32 trigonometry, and the rounding of
-    the fixed point. Against a frequency of unlimited precision, its float64 rounding adds up to 1.1e-16 |p|.
+    With `turns` the error at position p is at most `1.2e-7 + 1.7e-19 |p|`, in radians: float32 trigonometry, and the rounding
+    of the fixed point. Against a frequency of unlimited precision, its float64 rounding adds up to `1.1e-16 |p|`.
     """
 
     def by_pair(words):  # [..., 1] where all pairs share a position, else [..., P]

@@ -136,7 +136,7 @@ def apply_rotary(x, cos, sin, *, layout: Layout = "interleaved") -> jax.Array:
         (i, i+P), as GPT-NeoX and Llama checkpoints do. Scores are the same in either, weights are not.
 
     Returns:
-      As x, in its dtype: computed in float32 (float64 for float64 x) and rounded once.
+      As x, in its dtype; computed in float32 (float64 for float64 x) and rounded once.
 
     Raises:
       ValueError: if the shapes do not fit or the layout is unknown.

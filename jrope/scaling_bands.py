@@ -43,7 +43,7 @@ class Yarn:
       factor: new length over trained length, at least 1.
       original_length: the trained length.
       beta_fast, beta_slow: turns in the trained length above which a band is kept, and below which it is interpolated.
-        No band turns more than original_length / 2 pi times: for a small context the default 32 interpolates all.
+        No band turns more than original_length / 2 pi times: for a small context the default 32 keeps the first band alone.
       truncate: whether the ramp's ends are rounded to whole bands.
       attention_factor: the amplitude, in place of any formula.
       mscale, mscale_all_dim: DeepSeek's weights of the temperature; where either is zero both are without effect. Equal ones

@@ -137,6 +137,17 @@ def test_configs_that_come_with_jrope(path):
         ("title=5", "title: should be a valid string, got 5"),
         ("a b=1", "'a b=1': an override is written path.to.field=value"),
         ("encodings.\"a.b\".type='roep'", "encodings.a.b.type: unknown encoding 'roep'"),
+        ("model.features=1000000", "model: should need at most 128 GiB of memory, needs about"),
+        ("task.symbols=1000000000", "model: should need at most 128 GiB"),
+        ("train.batch=1000000000", "model: should need at most 128 GiB"),
+        (f"seeds={list(range(10**5))}", "model: should need at most 128 GiB"),
+        ("model.layers=1000000", "model.layers: should be less than or equal to 256"),
+        ("encodings.x={type='learned', max_length=1000000000}", "encodings.x: should need at most 128 GiB of memory"),
+        ("encodings.x={type='cope', max_positions=1000000000}", "encodings.x: should need at most 128 GiB of memory"),
+        (f"train.steps=0x{'f' * 5000}", "train.steps: should be less than or equal to 1000000000, got int too large"),
+        (f"task.type=0x{'f' * 5000}", "task.type: unknown task int too large to show"),
+        ("encodings.\"a\\nb\".type='roep'", "encodings.a\\nb.type: unknown encoding 'roep'"),
+        (f"train.steps={'9' * 5000}", "train.steps: should be a valid integer, got '999"),
         ("task.symbols=1", "task: symbols must be at least 2, got 1"),
     ],
 )
@@ -333,6 +344,13 @@ def test_what_extends_an_encoding_may_be_finetuned():
     assert told(FINETUNE.replace("30]", "20]"))[0].startswith("finetune.evaluate_at: should be different numbers of steps")
     assert told(FINETUNE.replace("multiple=2", "multiple=2000"))[0].startswith("evaluate.multiples: should need at most 16384")
     assert told(FINETUNE[:-1] + ", warmup=30}") == ["finetune.warmup: should be less than finetune.steps, 30, got 30"]
+
+
+def test_long_lengths_may_have_fewer_sequences():
+    experiment = validated("evaluate.tokens=100", "evaluate.sequences=9")
+    assert [experiment.context(multiple).length for multiple in (0.5, 1, 2)] == [10, 18, 34]
+    assert [experiment.sequences(multiple) for multiple in (0.5, 1, 2, 8)] == [9, 5, 2, 1]
+    assert validated().sequences(8) == 512
 
 
 def test_a_window_is_a_control():

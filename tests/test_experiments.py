@@ -74,14 +74,15 @@ def command(*arguments, cwd=ROOT, **options):
 def test_training_learns_and_any_split_into_chunks_is_the_same():
     seeds = jnp.array([0, 3], jnp.uint32)
     t = trainer(task=Copy(symbols=4, unique=False), steps=150)
+    before = train.advance._cache_size()
     state, first = advance(t, seeds, train.start(t, seeds), 10)
     split, _ = advance(t, seeds, state, 10)
     whole, _ = advance(t, seeds, train.start(t, seeds), 20)
     for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(split), strict=True):
         np.testing.assert_array_equal(a, b)
-    _, last = advance(t, seeds, split, 130)
+    _, last = advance(t, seeds, split.reported(), 130)
     assert (last < 0.8 * first).all()
-    assert train.advance._cache_size() == 1
+    assert train.advance._cache_size() == before + 1
 
 
 def test_seeds_differ_and_each_is_what_it_would_be_alone():
@@ -122,11 +123,11 @@ def test_evaluation_against_a_plain_loop(a_call, monkeypatch):
 def test_all_scalings_are_evaluated_side_by_side_by_one_program_and_each_as_if_alone():
     t, seeds = trainer(task=Lag(symbols=8)), (0, 3)
     params = train.start(t, jnp.array(seeds, jnp.uint32)).params
-    before = evaluate._sums._cache_size()
+    before = evaluate.sums._cache_size()
     scalings = (None, jrope.Linear(2.0), jrope.NTK(2.0), jrope.DynamicNTK(1.0, 4), jrope.Yarn(2.0, 16))
     encodings = [jrope.Rope(scaling=scaling).at(head_dim=8, length=32) for scaling in scalings]
     together = scores_of(t, params, encodings, seeds=seeds, length=32)
-    assert evaluate._sums._cache_size() == before + 1
+    assert evaluate.sums._cache_size() == before + 1
     assert together.accuracy.shape == (5, 2)
     assert together.loss_along.shape == (5, 2, 16)
     assert len(set(together.loss[:, 0])) == 5
@@ -175,7 +176,7 @@ def test_a_run_writes_everything_and_ends_with_the_report(tiny):
     assert done.stdout.splitlines()[-1] == str(directory / "report.html")
     assert done.stderr == ""
     names = {"encodings", "lock", "manifest.json", "metrics.jsonl", "results.jsonl", "result.json"}
-    names |= {"figure.svg", "figure.pdf", "figure.png", "report.html"}
+    names |= {"figure.svg", "figure.pdf", "figure.png", "along.svg", "along.pdf", "bands.svg", "bands.pdf", "report.html"}
     assert {path.name for path in directory.iterdir()} == names
     assert re.search(r"learned +10/12 steps +loss \d\.\d+ +\d+ steps/s +\d+ s left", done.stdout)
     assert "token accuracy in %" in done.stdout
@@ -214,6 +215,7 @@ def test_the_figure_ends_a_learned_line_and_draws_no_noise(tiny):
     layers = spec["hconcat"][0]["layer"]
     points = next(layer["data"]["values"] for layer in layers if layer.get("mark", {}).get("type") == "area")
     assert {p["length"] for p in points if p["encoding"] == "learned"} == {3}
+    assert all(not p["fitted"] for p in points)
     assert {p["length"] for p in points if p["encoding"] == "pi"} == {3, 6}
     svg = (tiny[0] / "figure.svg").read_text()
     assert all(word in svg for word in ("trained length", "chance (a random symbol)", "no value beyond", "token accuracy"))
@@ -225,7 +227,8 @@ def test_names_are_text_in_the_report(tiny):
     assert "<b>tiny</b>" not in html
     assert "A &lt;b&gt;tiny&lt;/b&gt; run" in html
     assert not re.search(r'(src|href)="?https?:', html)
-    assert html.count("0 of 2 seeds") == 3 * 3 + 2  # encodings x tables, and the sentence about the two trained ones
+    assert html.count("unfitted: 0 of 2 seeds") == 3 * 3  # encodings x tables
+    assert html.count("(0 of 2 seeds)") == 2  # the sentence about the two trained ones
 
 
 def test_report_draws_it_all_again_from_stored_results(tiny):

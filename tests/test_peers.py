@@ -6,7 +6,9 @@ Their angles are float32 products, which at position 10,000 are wrong by up to 1
 import importlib.util
 import json
 
+import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 from peers import GOLDEN, GRID, POSITIONS, inputs, outputs
@@ -97,3 +99,35 @@ def test_a_converted_checkpoint_attends_alike(ours, theirs, rotary_dim):
             tables = getattr(module, f"{kind}RotaryEmbedding")(config)(x, torch.arange(9)[None] * 7)
             outputs.append(attention(x, tables, None)[0].numpy())
     np.testing.assert_allclose(*outputs, atol=1e-5)
+
+
+def peer_cosines(peer, position):
+    """The cosines of 32 pairs as a package for PyTorch makes them."""
+    torch = pytest.importorskip("torch")
+    module = pytest.importorskip(peer.replace("-", "_"))
+    if peer == "transformers":
+        from transformers.models.llama.modeling_llama import LlamaConfig, LlamaRotaryEmbedding  # type: ignore
+
+        rotary = LlamaRotaryEmbedding(LlamaConfig(hidden_size=64, num_attention_heads=1))
+        return rotary(torch.zeros(1, 1, 64), torch.tensor([[position]]))[0].numpy().ravel()[:32]
+    if peer == "rotary-embedding-torch":
+        return module.RotaryEmbedding(dim=64).forward(torch.tensor([float(position)])).detach().cos().numpy().ravel()[::2]
+    angles = module.x_transformers.RotaryEmbedding(64)(torch.tensor([position]))[0]
+    return angles.detach().cos().numpy().ravel()[:64:2]
+
+
+@pytest.mark.parametrize("peer", ["transformers", "rotary-embedding-torch", "x-transformers"])
+@pytest.mark.parametrize(("position", "theirs"), [(1000, 1.4e-5), (100_000, 1.1e-3), (1_000_000, 1.6e-2)])
+def test_the_readme_on_angles_of_peers(peer, position, theirs):
+    mpmath.mp.dps = 40
+    exact = [float(mpmath.cos(position * mpmath.mpf(10_000) ** (-mpmath.mpf(i) / 32))) for i in range(32)]
+    error = np.abs(peer_cosines(peer, position) - exact).max()
+    assert error == pytest.approx(theirs, rel=0.05)
+
+
+@pytest.mark.parametrize("position", [1000, 100_000, 1_000_000])
+def test_the_readme_on_angles_of_jrope(position):
+    mpmath.mp.dps = 40
+    exact = [float(mpmath.cos(position * mpmath.mpf(10_000) ** (-mpmath.mpf(i) / 32))) for i in range(32)]
+    cosines = jax.jit(jrope.rotation_tables)(jnp.array([position]), jrope.spectrum(64))[0][0]
+    assert np.abs(np.asarray(cosines) - exact).max() < 1.2e-7  # the README's number is that of one CPU

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from watch import Watch
 
-from experiments import checkpoint, files, load, run, soak, store
-from experiments.soak import contents
+from experiments import checkpoint, chunk, files, load, run, soak, store
+from experiments.trials import contents
 
 ROOT = Path(__file__).parent.parent
-CONFIG = soak.CONFIG.replace("steps = 3000", "steps = 120").replace("report_every = 20", "report_every = 4")
+CONFIG = soak.CONFIG.replace("steps = 1000", "steps = 120").replace("report_every = 20", "report_every = 4")
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_used(config, alone, st
         newest.write_bytes({"flipped": flipped, "cut": data[:-1], "empty": b""}[damage])
     warnings = go(config, stopped)
     assert [str(newest) in warning for warning in warnings] == ([] if damage == "gone" else [True])
-    assert min(step for event, label, step in go.events if (event, label) == ("step", "rope")) == steps[0] + 4
+    assert min(step for event, label, step in go.events if (event, label) == ("step", "rope")) == steps[0] + 1
     assert contents(stopped) == contents(alone)
 
 
@@ -305,3 +305,62 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
         files.write_bytes(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "not JSON"])
+def test_a_checkpoint_past_the_metrics_is_not_used(config, alone, stopped, damage):
+    folder = stopped / "encodings" / "1"
+    path, steps = folder / "metrics.jsonl", checkpoint.steps(folder)
+    lines = path.read_text().splitlines(keepends=True)
+    row = next(i for i, line in enumerate(lines) if f'"step": {steps[0] + 4},' in line)
+    lines[row] = {"cut": "", "changed": lines[row].replace('"seed": 0', '"seed": 1'), "not JSON": '{"loss": NaN}\n'}[damage]
+    path.write_text("".join(lines))
+    (warning,) = go(config, stopped)
+    assert f"{checkpoint.path_of(folder, steps[1])} is not used" in warning
+    assert contents(stopped) == contents(alone)
+
+
+def test_a_divergence_leaves_nothing_that_tells_of_stops(config, tmp_path):
+    options = ["train.learning_rate=1e8", "train.report_every=60"]
+    for name in ("alone", "stopped"):
+        if name == "stopped":
+            with pytest.raises(run.Stopped):
+                go(config, tmp_path / name, *options, event="step", step=1)
+        go(config, tmp_path / name, *options)
+    assert contents(tmp_path / "stopped") == contents(tmp_path / "alone")
+
+
+def test_a_vanished_directory_is_not_made_again(config, tmp_path):
+    stop = threading.Event()
+
+    class Vandal(Watch):
+        def begin(self, label, steps):
+            shutil.rmtree(tmp_path / "run", ignore_errors=True)
+
+    with pytest.raises(files.DiskError, match="No such file or directory"):
+        run.run(load.load(config), tmp_path / "run", lambda: Vandal(stop), "command", stop, print)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_manifest_with_another_config_is_refused(stopped):
+    path = stopped / "manifest.json"
+    path.write_text(path.read_text().replace('"steps": 120', '"steps": 130'))
+    with pytest.raises(store.StoreError, match="its config is not the one that the run began with"):
+        store.config_of(stopped)
+
+
+def test_a_device_without_room_is_a_disk_error(tmp_path):
+    (tmp_path / "rows.jsonl").symlink_to("/dev/full")
+    with pytest.raises(files.DiskError, match="No space left on device"):
+        files.append_rows(tmp_path / "rows.jsonl", [{"a": 1}])
+
+
+def test_chunks_grow_to_about_a_second_and_no_further(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(chunk.time, "monotonic", lambda: clock[0])
+    sizes, taken = [], chunk.Chunk()
+    for seconds_a_step in [4.0, *[1 / 256] * 5, 4.0]:
+        sizes.append(taken.steps)
+        with taken.timed(taken.steps):
+            clock[0] += seconds_a_step * taken.steps
+    assert (sizes, taken.steps) == ([1, 1, 10, 100, 256, 256, 256], 1)

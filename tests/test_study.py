@@ -4,35 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
+from made_up import made_up
 
 from experiments import claims, results, study
 from experiments.claims import Alike, AtLeast, Higher, Score, Spread, Untested
 from experiments.published import PUBLISHED
 
 ROOT = Path(__file__).parent.parent
-
-
-def made_up(scores, *, fitted=(), metric="accuracy"):
-    """A result from {label: {multiple: scores of each seed}}."""
-    labels = list(scores)
-    rows = [
-        {
-            "encoding": label,
-            "seed": seed,
-            "multiple": multiple,
-            "length": 10 * multiple,
-            "context": 10 * multiple,
-            "accuracy": None,
-            "exact_match": None,
-            "loss": None,
-            metric: value,
-            "fitted": not fitted or label in fitted,
-        }
-        for label, multiples in scores.items()
-        for multiple, values in multiples.items()
-        for seed, value in enumerate(values)
-    ]
-    return {"task": {"parents": {label: label for label in labels}}, "config": {"encodings": {}}, "rows": rows}
 
 
 def verdict(test, result):

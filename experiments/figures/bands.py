@@ -16,15 +16,15 @@ def bands(result: Result) -> alt.TopLevelMixin | None:
     """Each pair's wavelength over the trained context, and what is left of its frequency after scaling, for the scalings as
     they are at the longest length; None if nothing rotates."""
     parents, trained = result["task"]["parents"], result["task"]["trained_context"]
-    labels = [label for label in result["bands"] if label in result["bands"] and results.swept(result, label) is None]
     points = []
-    for label in labels:
-        before = result["bands"].get(parents[label], {"frequencies": []})["frequencies"]
-        for i, frequency in enumerate(result["bands"][label]["frequencies"]):
+    for alike in _alike(result):
+        before = result["bands"].get(parents[alike[0]], {"frequencies": []})["frequencies"]
+        for i, frequency in enumerate(result["bands"][alike[0]]["frequencies"]):
             if frequency > 0:
                 kept = frequency / before[i] if i < len(before) and before[i] else None
                 wavelength = 2 * math.pi / frequency / trained
-                points.append({"encoding": label, "pair": i, "wavelength": wavelength, "kept": kept})
+                points.append({"encoding": ", ".join(alike), "pair": i, "wavelength": wavelength, "kept": kept})
+    labels = list(dict.fromkeys(point["encoding"] for point in points))
     if not points:
         return None
     longest = max(results.multiples(result))
@@ -62,3 +62,15 @@ def spectra(points: list[dict], labels: Sequence[str]) -> alt.HConcatChart:
     kept = alt.Y("kept:Q", title="frequency after scaling / before", scale=alt.Scale(domain=[0, 1.05], nice=False))
     scaled = [point for point in points if point["kept"] is not None]
     return alt.hconcat(panel("wavelength", wavelength, points, turn), panel("kept", kept, scaled), spacing=28)
+
+
+def _alike(result: Result) -> list[list[str]]:
+    """The encodings that rotate, of the first panel that has any, those of one spectrum together."""
+    sections = result["config"]["encodings"]
+    rotating = [label for label in result["bands"] if results.swept(result, label) is None]
+    panels = {label: sections.get(label, {}).get("panel") for label in rotating}
+    groups: dict[tuple, list[str]] = {}
+    for label in rotating:
+        if panels[label] == panels[rotating[0]]:
+            groups.setdefault(tuple(result["bands"][label]["frequencies"]), []).append(label)
+    return list(groups.values())

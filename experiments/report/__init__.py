@@ -3,6 +3,7 @@ text."""
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,6 @@ def render(result: Result, runs: Mapping[str, Result], metrics: list[dict[str, A
         for metric, name in METRICS.items()
         for scale in ("log", "linear")
     }
-    script = (folder / "page.js").read_text(encoding="utf-8")
     return environment.from_string((folder / "page.html.jinja").read_text(encoding="utf-8")).render(
         result=result,
         runs=runs,
@@ -83,8 +83,15 @@ def render(result: Result, runs: Mapping[str, Result], metrics: list[dict[str, A
         style=Markup((folder / "page.css").read_text(encoding="utf-8")),
         charts_json=_embedded(charts),
         explored_json=_embedded(explored),
-        script=Markup(vl_convert.javascript_bundle(script).replace("</", "\\x3c/").replace("<!--", "\\x3c!--")),
+        script=_script(),
     )
+
+
+@cache
+def _script() -> Markup:
+    """The page's program, with the library that draws: bundling it takes a second."""
+    script = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
+    return Markup(vl_convert.javascript_bundle(script).replace("</", "\\x3c/").replace("<!--", "\\x3c!--"))
 
 
 def _embedded(charts: Mapping[str, Any]) -> Markup:

@@ -1,0 +1,19 @@
+"""Names and values that came from a file, as text that does nothing to a terminal and keeps to its line."""
+
+from typing import Any
+
+LONGEST = 200
+
+
+def plain(text: str) -> str:
+    """The text with its line breaks, control characters and lone surrogates written as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def shown(value: Any) -> str:
+    """A value as Python writes it, cut short where it is long."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, or tables in tables without end
+        return f"{type(value).__name__} too large to show"
+    return text if len(text) <= LONGEST else text[:LONGEST] + "..."
