@@ -140,7 +140,9 @@ def test_results_have_the_same_bytes_with_and_without(monkeypatch, tmp_path):
     assert folder.name == "rope a%2F%2E%2E%2Fb"
     tags = scalars(folder)
     rows = [json.loads(line) for line in (tmp_path / "with" / "metrics.jsonl").read_text().splitlines()]
-    means = {step: sum(row["loss"] for row in rows if row["step"] == step) / 2 for step in (2, 4, 6)}
+    means = {
+        step: sum(row["loss"] for row in rows if row["step"] == step) / 2 for step in sorted({row["step"] for row in rows})
+    }
     assert tags["training/loss"] == pytest.approx(means, rel=1e-6)
     assert list(tags["at_length/accuracy"]) == [3]
 
