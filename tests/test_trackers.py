@@ -143,7 +143,8 @@ def test_results_have_the_same_bytes_with_and_without(monkeypatch, tmp_path):
     means = {
         step: sum(row["loss"] for row in rows if row["step"] == step) / 2 for step in sorted({row["step"] for row in rows})
     }
-    assert tags["training/loss"] == pytest.approx(means, rel=1e-6)
+    seen = tags["training/loss"]  # the display, and so a tracker, may be told of steps between those of the metrics
+    assert {step: seen[step] for step in means} == pytest.approx(means, rel=1e-6)
     assert list(tags["at_length/accuracy"]) == [3]
 
 
