@@ -202,7 +202,7 @@ def show(
                 plot.parent.mkdir(parents=True, exist_ok=True)
                 chart.save(str(plot))
             print(plot)
-    except (ConfigError, ValueError) as error:
+    except (ConfigError, ValueError, OverflowError) as error:
         _fail(str(error), BAD_INPUT)
     except DiskError as error:
         _fail(str(error), DISK)

@@ -2,12 +2,8 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator
-from functools import singledispatch
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
@@ -15,54 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 import jrope
-from experiments import docstrings, terminal
+from experiments import anatomy, docstrings, terminal
 from experiments.config import ENCODINGS, SCALINGS
 from experiments.subjects import Subject
 from jrope.bias import UNSEEN
-from jrope.bias_learned import t5_thresholds
-
-FEW = 20  # pairs that are listed without being asked for all
-
-
-class Bands(NamedTuple):
-    """The spectrum of a rotation [P], as trained and as it is at the length at hand."""
-
-    before: np.ndarray
-    after: np.ndarray
-    amplitude: float
-    axes: tuple[int, ...] | None
-
-
-def parts(encoding: jrope.Encoding) -> list[jrope.Encoding]:
-    """The links of a chain, however nested; else the encoding itself."""
-    return [p for e in encoding.encodings for p in parts(e)] if isinstance(encoding, jrope.Chain) else [encoding]
-
-
-def bands(encoding: jrope.Encoding, subject: Subject) -> Bands | None:
-    """The bands of an encoding that rotates; None for any other."""
-    if isinstance(encoding, jrope.Rope):
-        before = dataclasses.replace(encoding, scaling=None).spectrum(subject.head_dim)
-        after = encoding.spectrum(subject.head_dim, subject.length)
-    elif isinstance(encoding, jrope.XPos):
-        before = after = jrope.spectrum(subject.head_dim, base=encoding.base)
-    else:
-        return None
-    return Bands(np.asarray(before.frequencies), np.asarray(after.frequencies), float(after.amplitude), after.axes)
-
-
-def biases(encoding: jrope.Encoding, subject: Subject) -> dict[int, np.ndarray] | None:
-    """The bias of each head [N] at distances from the last position, untrained where it is learned; None if there is none."""
-    if type(encoding).bias is jrope.Encoding.bias:
-        return None
-    last = subject.length - 1
-    distances = sorted({0, *(2**i for i in range(32) if 2**i < last), last})
-    keys = jnp.asarray([last - distance for distance in distances])
-    bias = encoding.bias(
-        encoding.init(jax.random.key(0), **sizes(subject)), jnp.asarray([last]), keys, num_heads=subject.heads
-    )
-    if bias is None:
-        return None
-    return dict(zip(distances, np.asarray(bias)[:, 0].T, strict=True))
 
 
 def names(console: Console):
@@ -82,7 +34,7 @@ def names(console: Console):
 def describe(subject: Subject, console: Console, *, every: bool = False):
     """Prints all of it; `every` lists all pairs, however many."""
     console.print(Text(subject.name, "bold"))
-    for encoding in parts(subject.encoding):
+    for encoding in anatomy.parts(subject.encoding):
         scaling = getattr(encoding, "scaling", None)
         _about(scaling if scaling is not None else encoding, console)
         _fields(encoding, console, all_of_them=scaling is None)
@@ -92,11 +44,11 @@ def describe(subject: Subject, console: Console, *, every: bool = False):
             terminal.say(console, f"Trained length {subject.trained}: {subject.source}. --trained sets another.")
         if subject.examples:
             terminal.say(console, f"An example is all that the value of {' and '.join(subject.examples)} is: set your own.")
-        for sentence in (*facts(encoding, subject), *_reach(encoding, subject)):
+        for sentence in (*anatomy.facts(encoding, subject), *anatomy.reach(encoding)):
             terminal.say(console, sentence)
-        if found := bands(encoding, subject):
+        if found := anatomy.bands(encoding, subject):
             _bands(found, encoding, subject, console, every)
-        elif by_distance := biases(encoding, subject):
+        elif by_distance := anatomy.biases(encoding, subject):
             _biases(by_distance, subject, console)
 
 
@@ -143,66 +95,7 @@ def _fields(value: Any, console: Console, *, all_of_them: bool = True):
         console.print()
 
 
-@singledispatch
-def facts(encoding: jrope.Encoding, subject: Subject) -> Iterator[str]:
-    """What the numbers of one kind of encoding come to, in sentences."""
-    yield from ()
-
-
-@facts.register
-def _(encoding: jrope.Alibi, subject: Subject):
-    yield f"Slopes of {subject.heads} heads: {', '.join(f'{slope:.4g}' for slope in jrope.alibi_slopes(subject.heads))}."
-
-
-@facts.register
-def _(encoding: jrope.T5, subject: Subject):
-    buckets = encoding.buckets // 2 if encoding.bidirectional else encoding.buckets
-    starts = ", ".join(map(str, t5_thresholds(buckets, encoding.max_distance)))
-    yield f"Buckets{' of one direction' if encoding.bidirectional else ''} start at the distances {starts}."
-
-
-def _reach(encoding: jrope.Encoding, subject: Subject) -> Iterator[str]:
-    if encoding.limit is not None:
-        yield f"It has a value for {encoding.limit} positions, from 0, and none beyond."
-    if type(encoding).content_bias is not jrope.Encoding.content_bias:
-        yield "What it adds to a score depends on the content between query and key, and not on the distance alone."
-
-
-def summary(found: Bands, subject: Subject) -> str:
-    """How many pairs never complete a turn, and what becomes of the pairs: the sentence that the table is printed for."""
-    pairs, slow = len(found.before), int((found.before * subject.trained < 2 * math.pi).sum())
-    verb = "completes" if slow == 1 else "complete"
-    told = [f"{slow} of {pairs} pairs never {verb} a turn within the {subject.trained} positions of training."]
-    kept, stopped = np.isclose(found.after, found.before), found.after == 0
-    if not kept.all():
-        ratio = found.after / found.before
-        most = ratio[~stopped].min(initial=1.0)
-        whole = np.isclose(ratio, most) & ~kept & ~stopped
-        between = int((~kept & ~whole & ~stopped).sum())
-        counts = {
-            "left as trained": int(kept.sum()),
-            "slowed less": between,
-            f"slowed the most, to {most:.3g} of their frequency": int(whole.sum()),
-            "not turning": int(stopped.sum()),
-        }
-        told.append(f"At length {subject.length}: {', '.join(f'{n} {what}' for what, n in counts.items() if n)}.")
-    return " ".join(told)
-
-
-def listed(found: Bands, subject: Subject, every: bool) -> list[int]:
-    """The pairs to list: all, or a few that are evenly spaced and those where something begins or ends."""
-    pairs = len(found.before)
-    if every or pairs <= FEW:
-        return list(range(pairs))
-    slow = found.before * subject.trained < 2 * math.pi
-    ratio = np.round(found.after / found.before, 6)
-    changes = [i for i in range(1, pairs) if slow[i] != slow[i - 1]]
-    ends = [i for i in range(1, pairs) if (ratio[i] == ratio[i - 1]) != (ratio[min(i + 1, pairs - 1)] == ratio[i])]
-    edges = [*changes, *(i - 1 for i in changes), *(ends if len(ends) <= 6 else ())]
-    return sorted({*np.linspace(0, pairs - 1, FEW - 6).round().astype(int).tolist(), *edges})
-
-
-def _bands(found: Bands, encoding: Any, subject: Subject, console: Console, every: bool):
+def _bands(found: anatomy.Bands, encoding: Any, subject: Subject, console: Console, every: bool):
     head = subject.softmax_dim or subject.head_dim
     scale = encoding.softmax_scale(head)
     multiplied = scale * head**0.5
@@ -212,7 +105,7 @@ def _bands(found: Bands, encoding: Any, subject: Subject, console: Console, ever
         f"Base {encoding.base:.10g}; {2 * len(found.before)} of the {subject.head_dim} features of a head rotate. Amplitude"
         f" {found.amplitude:.6g}: scores grow by {found.amplitude**2:.6g}. Softmax scale {scale:.6g} = {head}^-0.5{by}.",
     )
-    terminal.say(console, summary(found, subject))
+    terminal.say(console, anatomy.summary(found, subject))
     console.print()
     scaled = not np.allclose(found.after, found.before)
     columns = ["pair", *(["axis"] if found.axes else []), "wavelength", f"turns in {subject.trained}"]
@@ -221,7 +114,7 @@ def _bands(found: Bands, encoding: Any, subject: Subject, console: Console, ever
     for name in columns:
         table.add_column(name, justify="right")
     table.add_column("")
-    shown = listed(found, subject, every)
+    shown = anatomy.listed(found, subject, every)
     for i in shown:
         before, after = found.before[i], found.after[i]
         row = [str(i), *([str(found.axes[i])] if found.axes else []), _round(2 * math.pi / before)]
@@ -235,7 +128,7 @@ def _bands(found: Bands, encoding: Any, subject: Subject, console: Console, ever
 
 
 def _biases(by_distance: dict[int, np.ndarray], subject: Subject, console: Console):
-    learned = " before any training" if parameters(subject.encoding, subject) else ""
+    learned = " before any training" if anatomy.parameters(subject.encoding, subject) else ""
     terminal.say(console, f"What is added to the scores{learned}, by distance, of the query at position {subject.length - 1}:")
     console.print()
     table = Table(box=None, pad_edge=False)
@@ -247,17 +140,6 @@ def _biases(by_distance: dict[int, np.ndarray], subject: Subject, console: Conso
     terminal.show_table(console, table)
     if len(heads) < subject.heads:
         terminal.say(console, f"The first {len(heads)} of {subject.heads} heads.")
-
-
-def parameters(encoding: jrope.Encoding, subject: Subject) -> int:
-    """How many numbers of it are trained."""
-    shapes = jax.eval_shape(lambda key: encoding.init(key, **sizes(subject)), jax.random.key(0))
-    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
-
-
-def sizes(subject: Subject) -> dict[str, int]:
-    """What an encoding's parameters are made for."""
-    return {"features": subject.heads * subject.head_dim, "num_heads": subject.heads, "head_dim": subject.head_dim}
 
 
 def _short(value: float) -> str:

@@ -99,6 +99,8 @@ def _named(name: str, overrides: Sequence[str], sizes: Sizes) -> Subject:
     section = encoding_section(data, overrides)
     factor = getattr(getattr(section, "scaling", None), "factor", None)
     length = sizes.length or round(trained * (factor if isinstance(factor, int | float) and factor > 1 else LONGER))
+    if length > LARGEST:
+        raise ConfigError(f"length: {length} is more than {LARGEST}: give --length, or a smaller --trained")
     encoding = section.value(Context(trained, length))
     trained = getattr(getattr(encoding, "scaling", None), "original_length", trained)
     kept = {key: data.get("scaling", data).get(key) for key in examples}

@@ -1,8 +1,8 @@
 """Trackers: TensorBoard, Weights & Biases and trackio, told of a run while it goes on.
 
-Off unless asked for, and no part of an experiment: they are told what the display is told, after everything is on disk, and
-nothing comes back. Each is called by a thread of its own, one call after the other, so that training neither waits for a
-network nor meets an error; after its first error a tracker is told nothing more.
+Off unless asked for, and no part of an experiment: they are told what the display is told, and nothing comes back. Each is
+called by a thread of its own, one call after the other, so that training neither waits for a network nor meets an error; after
+its first error a tracker is told nothing more.
 """
 
 import hashlib

@@ -12,7 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import jrope
-from experiments import describe, docstrings
+from experiments import anatomy, describe, docstrings
 from experiments.__main__ import app
 from experiments.config import ENCODINGS, SCALINGS
 from experiments.figures.encoding import encoding as plot
@@ -55,9 +55,12 @@ def test_formulas_stand_as_they_are_written():
     assert f"\n        {formula}\n".replace("        ", "    ") in told("yarn")
 
 
+@pytest.mark.parametrize("name", ["rope", "linear", "yarn"])
 @pytest.mark.parametrize(("base", "trained", "head_dim"), [(10_000.0, 4096, 64), (500_000.0, 8192, 128), (10.0, 7, 2)])
-def test_the_pairs_that_never_complete_a_turn_are_those_whose_wavelength_exceeds_the_trained_length(base, trained, head_dim):
-    text = told("yarn", f"base={base}", trained=trained, head_dim=head_dim)
+def test_the_pairs_that_never_complete_a_turn_are_those_whose_wavelength_exceeds_the_trained_length(
+    name, base, trained, head_dim
+):
+    text = told(name, f"base={base}", trained=trained, head_dim=head_dim)
     slow = int((2 * math.pi / np.asarray(jrope.spectrum(head_dim, base=base).frequencies) > trained).sum())
     assert f"{slow} of {head_dim // 2} pairs never" in flat(text)
     table = text[text.index("pair  ") :].splitlines()
@@ -73,22 +76,22 @@ def test_the_table_has_the_frequencies_of_the_library():
     (subject,) = subjects(["yarn", "factor=8"], Sizes(trained=1024))
     assert subject.encoding == jrope.Rope(scaling=jrope.Yarn(8, 1024))
     assert subject.length == 8192
-    found = describe.bands(subject.encoding, subject)
+    found = anatomy.bands(subject.encoding, subject)
     plain = jrope.spectrum(64)
     np.testing.assert_array_equal(found.before, plain.frequencies)
     np.testing.assert_array_equal(found.after, jrope.Yarn(8, 1024)(plain).frequencies)
     text = told("yarn", "factor=8", trained=1024)
     assert f"Amplitude {jrope.Yarn(8, 1024).amplitude():.6g}" in flat(text)
-    for i in describe.listed(found, subject, every=False):
+    for i in anatomy.listed(found, subject, every=False):
         assert re.search(rf"^ *{i} .* {found.after[i] / found.before[i]:.4f}", text, re.MULTILINE)
 
 
 def test_the_counts_are_of_all_pairs():
     (subject,) = subjects(["proportional"], Sizes())
-    sentence = describe.summary(describe.bands(subject.encoding, subject), subject)
+    sentence = anatomy.summary(anatomy.bands(subject.encoding, subject), subject)
     assert sentence.endswith("At length 16384: 16 left as trained, 16 not turning.")
     (subject,) = subjects(["step", "factor=4"], Sizes())
-    sentence = describe.summary(describe.bands(subject.encoding, subject), subject)
+    sentence = anatomy.summary(anatomy.bands(subject.encoding, subject), subject)
     assert sentence.endswith("23 left as trained, 9 slowed the most, to 0.25 of their frequency.")
 
 
@@ -186,7 +189,7 @@ def test_the_command_ends_with_the_plot_and_with_status_2_on_bad_input(tmp_path)
     assert done.stdout.splitlines()[-1] == str(tmp_path / "new" / "yarn.svg")
     svg = (tmp_path / "new" / "yarn.svg").read_text()
     assert all(words in svg for words in ("wavelength / trained context", "at length 256", "pairs never complete a turn"))
-    for words in (["yran"], ["rope", "--head-dim", 3, "--out", tmp_path / "x.svg"], ["yarn", "--out", "yarn.txt"]):
+    for words in (["yran"], ["rope", "--head-dim", 3], ["yarn", "--out", "yarn.txt"], ["alibi", "--trained", 10**9]):
         done = invoke(*words)
         assert (done.exit_code, type(done.exception)) == (2, SystemExit), done.output
     assert all(name in invoke().stdout for name in (*ENCODINGS, *SCALINGS))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jrope
-from experiments import describe
+from experiments import anatomy
 from experiments.figures import style
 from experiments.figures.bands import spectra
 from experiments.subjects import Subject
@@ -25,12 +25,12 @@ def encoding(subjects: list[Subject]) -> alt.TopLevelMixin | None:
     """A chart for each part of each subject; None where there is nothing to draw."""
     charts = []
     for subject in subjects:
-        for part in describe.parts(subject.encoding):
-            if found := describe.bands(part, subject):
+        for part in anatomy.parts(subject.encoding):
+            if found := anatomy.bands(part, subject):
                 charts.append(_bands(found, subject))
-            elif by_distance := describe.biases(part, subject):
+            elif by_distance := anatomy.biases(part, subject):
                 charts.append(_biases(by_distance, subject))
-            elif type(part).embed is not jrope.Encoding.embed and describe.parameters(part, subject) <= MOST:
+            elif type(part).embed is not jrope.Encoding.embed and anatomy.parameters(part, subject) <= MOST:
                 charts.append(_vectors(part, subject))
     if not charts:
         return None
@@ -42,7 +42,7 @@ def _title(subject: Subject, *told: str) -> alt.TitleParams:
     return alt.TitleParams(subject.name, subtitle=list(told), anchor="start", fontSize=15, subtitleFontSize=style.SMALL)
 
 
-def _bands(found: describe.Bands, subject: Subject) -> alt.TopLevelMixin:
+def _bands(found: anatomy.Bands, subject: Subject) -> alt.TopLevelMixin:
     spectra_of = {"as trained": found.before}
     if not np.allclose(found.after, found.before):
         spectra_of[f"at length {subject.length}"] = found.after
@@ -53,7 +53,7 @@ def _bands(found: describe.Bands, subject: Subject) -> alt.TopLevelMixin:
             points.append({"encoding": label, "pair": pair, "wavelength": wavelength, "kept": frequency / before})
     panels = spectra(points, list(spectra_of))
     chart = panels if len(spectra_of) > 1 else panels.hconcat[0]  # nothing is before and after where nothing is scaled
-    return chart.properties(title=_title(subject, describe.summary(found, subject)))
+    return chart.properties(title=_title(subject, anatomy.summary(found, subject)))
 
 
 def _biases(by_distance: dict[int, np.ndarray], subject: Subject) -> alt.LayerChart:
@@ -94,7 +94,7 @@ def _biases(by_distance: dict[int, np.ndarray], subject: Subject) -> alt.LayerCh
 def _vectors(part: jrope.Encoding, subject: Subject) -> alt.Chart:
     features = subject.heads * subject.head_dim
     reach = min(VECTORS, part.limit or VECTORS)
-    params = part.init(jax.random.key(0), **describe.sizes(subject))
+    params = part.init(jax.random.key(0), **anatomy.sizes(subject))
     vectors = part.embed(params, jnp.zeros((reach, features)), jnp.arange(reach))
     shown = range(min(VECTORS, features))
     values = np.asarray(vectors, np.float64)
