@@ -45,7 +45,7 @@ def test_a_run_with_any_broken_file_ends_in_words(runs, name, command, monkeypat
         return directory
 
     monkeypatch.setattr(report, "write", rendered)
-    counts = fuzz_files.many(25, runs / name, runs / "broken", [command])
+    counts = fuzz_files.many(12, runs / name, runs / "broken", [command])
     assert len(counts) > 1
 
 
