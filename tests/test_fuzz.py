@@ -46,7 +46,7 @@ def test_a_run_with_any_broken_file_ends_in_words(runs, name, command, monkeypat
 
     monkeypatch.setattr(report, "write", rendered)
     counts = fuzz_files.many(12, runs / name, runs / "broken", [command])
-    assert len(counts) > 1
+    assert sum(counts.values()) >= 12
 
 
 def test_names_do_nothing_to_a_terminal():
