@@ -2,7 +2,7 @@
 
 A verdict is never typed: a claim says which comparison bears on it, and the comparison is made seed by seed. Seeds share
 data and, where encodings run on the same trained weights, those too, so differences are paired. `agrees` needs the claimed
-sign in every seed and, on average, at least `BY`; so many seeds of one sign have, by chance, a probability of 2^-seeds.
+sign in every seed and, on average, at least `WORTH`; so many seeds of one sign have, by chance, a probability of 2^-seeds.
 `disagrees` needs the same with the other sign. Anything else is `undecided`, and `not testable` where a model has not fitted
 or nothing here bears on it.
 """
@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from experiments import results
-from experiments.results import Result
+from experiments.results import WORTH, Result
 
-BY = 0.02  # a difference in accuracy, or in nats, that is worth a word
 Study = Callable[[str], Result]
 
 
@@ -48,67 +47,76 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Higher:
+class Comparison:
+    """Scores that bear on a claim, and the verdict of what each seed got. Models that have not fitted bear on nothing."""
+
+    def scores(self) -> list[Score]:
+        return [score for score in vars(self).values() if isinstance(score, Score)]
+
+    def verdict(self, *values: list[float]) -> str:
+        """Of the values of each score, seed by seed."""
+        raise NotImplementedError
+
+    def __call__(self, study: Study) -> Finding:
+        scores = self.scores()
+        places = [f"`{score.config}` at {score.multiple:g}x: " for score in scores]
+        told = [score.told(study) for score in scores]
+        # the place is said again where it is another
+        measured = ", ".join((place if i == 0 or place != places[0] else "") + told[i] for i, place in enumerate(places))
+        for score in scores:
+            if not score.has_fitted(study):
+                return Finding(f"{measured}; {score.label} has not fitted", "not testable")
+        values = [score.values(study) for score in scores]
+        return Finding(measured, self.verdict(*values) if all(values) else "not testable")
+
+
+@dataclass(frozen=True)
+class Higher(Comparison):
     """`a` scores higher than `b`; on losses, lower."""
 
     a: Score
     b: Score
 
-    def __call__(self, study: Study) -> Finding:
-        where = f"`{self.a.config}` at {self.a.multiple:g}x"
-        measured = f"{where}: {self.a.told(study)}, {self.b.told(study)}"
-        for score in (self.a, self.b):
-            if not score.has_fitted(study):
-                return Finding(f"{measured}; {score.label} has not fitted", "not testable")
+    def verdict(self, *values):
         sign = -1 if self.a.metric == "loss" else 1
-        pairs = zip(self.a.values(study), self.b.values(study), strict=True)
-        return Finding(measured, _verdict([sign * (a - b) for a, b in pairs]))
+        differences = [sign * (a - b) for a, b in zip(*values, strict=True)]
+        mean = statistics.fmean(differences)
+        if min(differences) > 0 and mean >= WORTH:
+            return "agrees"
+        return "disagrees" if max(differences) < 0 and -mean >= WORTH else "undecided"
 
 
 @dataclass(frozen=True)
-class AtLeast:
+class AtLeast(Comparison):
     """A score reaches a value in every seed."""
 
     score: Score
     value: float
 
-    def __call__(self, study: Study) -> Finding:
-        measured = f"`{self.score.config}` at {self.score.multiple:g}x: {self.score.told(study)}"
-        if not self.score.has_fitted(study):
-            return Finding(f"{measured}; it has not fitted", "not testable")
-        values = self.score.values(study)
-        reached = [value >= self.value for value in values]
-        return Finding(measured, "agrees" if all(reached) else "disagrees" if not any(reached) else "undecided")
+    def verdict(self, *values):
+        return _of_all([value >= self.value for value in values[0]])
 
 
 @dataclass(frozen=True)
-class Alike:
-    """Two scores are within `BY` of each other in every seed."""
+class Alike(Comparison):
+    """Two scores are within `WORTH` of each other in every seed."""
 
     a: Score
     b: Score
 
-    def __call__(self, study: Study) -> Finding:
-        measured = f"`{self.a.config}` at {self.a.multiple:g}x: {self.a.told(study)}, {self.b.told(study)}"
-        if not (self.a.has_fitted(study) and self.b.has_fitted(study)):
-            return Finding(f"{measured}; not fitted", "not testable")
-        near = [abs(a - b) <= BY for a, b in zip(self.a.values(study), self.b.values(study), strict=True)]
-        return Finding(measured, "agrees" if all(near) else "disagrees" if not any(near) else "undecided")
+    def verdict(self, *values):
+        return _of_all([abs(a - b) <= WORTH for a, b in zip(*values, strict=True)])
 
 
 @dataclass(frozen=True)
-class Spread:
+class Spread(Comparison):
     """Seeds of one encoding differ by at least so much."""
 
     score: Score
     value: float
 
-    def __call__(self, study: Study) -> Finding:
-        measured = f"`{self.score.config}` at {self.score.multiple:g}x: {self.score.told(study)}"
-        if not self.score.has_fitted(study):
-            return Finding(f"{measured}; it has not fitted", "not testable")
-        values = self.score.values(study)
-        return Finding(measured, "agrees" if max(values) - min(values) >= self.value else "disagrees")
+    def verdict(self, *values):
+        return "agrees" if max(values[0]) - min(values[0]) >= self.value else "disagrees"
 
 
 @dataclass(frozen=True)
@@ -121,14 +129,8 @@ class Untested:
         return Finding(self.why, "not testable")
 
 
-def _verdict(differences: list[float]) -> str:
-    """Of paired differences, of which positive ones are as claimed."""
-    mean = statistics.fmean(differences)
-    if min(differences) > 0 and mean >= BY:
-        return "agrees"
-    if max(differences) < 0 and -mean >= BY:
-        return "disagrees"
-    return "undecided"
+def _of_all(seeds: list[bool]) -> str:
+    return "agrees" if all(seeds) else "undecided" if any(seeds) else "disagrees"
 
 
 @dataclass(frozen=True)

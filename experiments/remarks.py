@@ -3,9 +3,7 @@
 import math
 
 from experiments import results
-from experiments.results import Result
-
-WORTH = 0.02  # of accuracy, a difference that is worth a word
+from experiments.results import WORTH, Result
 
 
 def remarks(result: Result) -> list[str]:

@@ -10,6 +10,8 @@ from typing import (
 
 from typing_extensions import TypedDict
 
+WORTH = 0.02  # of accuracy, or in nats: a difference that is worth a word
+
 
 class Row(TypedDict):
     """The scores of one encoding at one length for one seed; None where there is none."""
@@ -54,13 +56,28 @@ class EvaluateFacts(TypedDict):
     sequences: int
 
 
+class FineTuneFacts(TypedDict):
+    multiple: float
+
+
+class SweptFacts(TypedDict):
+    of: str
+    values: dict[str, bool | int | float | str]
+
+
+class EncodingFacts(TypedDict):
+    panel: NotRequired[str]
+    swept: NotRequired[SweptFacts]
+
+
 class ConfigFacts(TypedDict):
     """What a reader of the scores uses of the config."""
 
     title: str
     seeds: list[int]
     evaluate: EvaluateFacts
-    encodings: dict[str, dict[str, Any]]
+    finetune: NotRequired[FineTuneFacts]
+    encodings: dict[str, EncodingFacts]
 
 
 class Result(TypedDict):
@@ -218,7 +235,11 @@ def merged(runs: Mapping[str, Result]) -> Result:
         bands |= {f"{name}: {label}": own for label, own in run["bands"].items()}
     return {
         **first,
-        "config": {**first["config"], "title": " against ".join(runs), "encodings": encodings},
+        "config": {
+            **{key: value for key, value in first["config"].items() if key != "finetune"},
+            "title": " against ".join(runs),
+            "encodings": encodings,
+        },
         "task": {**first["task"], "parents": parents},
         "bands": bands,
         "rows": [{**row, "encoding": f"{name}: {row['encoding']}"} for name, run in runs.items() for row in run["rows"]],

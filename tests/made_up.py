@@ -20,7 +20,7 @@ def made_up(scores, *, fitted=(), metric="accuracy", encodings=None, bands=None,
                     "exact_match": None,
                     "loss": None,
                     metric: value,
-                    "accuracy_along": [value, value / 2],
+                    "accuracy_along": [value or 0.0, (value or 0.0) / 2],
                     "loss_along": [1.0, 2.0],
                     "fitted": not fitted or label in fitted,
                 }

@@ -137,6 +137,15 @@ def test_several_runs_in_one_report(zero_shot, tmp_path):
         results.merged(runs)
 
 
+def test_a_finetune_beside_a_run_without_one():
+    tuned = made_up({"rope": {1: [1.0], 2: [0.5]}, "pi": {(1, 0): [0.8], (1, 9): [1.0], (2, 0): [0.1], (2, 9): [0.9]}})
+    plain = made_up({"alibi": {1: [1.0], 2: [0.95]}})
+    del plain["config"]["finetune"]
+    for runs in ({"tuned": tuned, "plain": plain}, {"plain": plain, "tuned": tuned}):
+        drawn = {m["encoding"] for m in marks(figures.steps(results.merged(runs))) if "step" in m}
+        assert drawn == {"tuned: pi"}
+
+
 def test_training_losses_are_drawn_if_there_are_any(zero_shot):
     metrics = [{"encoding": "rope", "seed": s, "step": t, "loss": 1 / t} for s in range(2) for t in range(1, 1000)]
     drawn = marks(figures.training(zero_shot, metrics))

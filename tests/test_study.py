@@ -42,6 +42,13 @@ def test_of_losses_the_lower_is_better():
     assert verdict(Higher(b, a), result) == "disagrees"
 
 
+def test_a_comparison_across_configs_names_both_and_one_without_a_value_is_no_verdict():
+    result = made_up({"a": {1: [1.0], 2: [0.9]}, "b": {1: [1.0], 2: [None]}})
+    finding = Higher(A, Score("y", "a", 2))(lambda name: result)
+    assert finding.measured == "`x` at 2x: a 90.0 (90–90), `y` at 2x: a 90.0 (90–90)"
+    assert verdict(Higher(A, B), result) == "not testable"
+
+
 def test_other_comparisons():
     result = made_up({"a": {1: [1.0, 1.0], 2: [0.9, 0.5]}, "b": {1: [1.0, 1.0], 2: [0.91, 0.6]}})
     assert verdict(AtLeast(A, 0.4), result) == "agrees"

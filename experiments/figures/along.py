@@ -31,7 +31,7 @@ def along(result: Result) -> alt.TopLevelMixin | None:
 
 def _points(result: Result, label: str, multiple: float) -> list[dict]:
     seeds = [row.get("accuracy_along") for row in results.rows(result, label, multiple)]
-    if not seeds or any(seed is None for seed in seeds):
+    if not seeds or any(seed is None or len(seed) != len(seeds[0] or []) for seed in seeds):
         return []
     fitted = results.has_fitted(result, label)
     parts = list(zip(*seeds, strict=True))

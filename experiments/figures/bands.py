@@ -18,7 +18,7 @@ def bands(result: Result) -> alt.TopLevelMixin | None:
     parents, trained = result["task"]["parents"], result["task"]["trained_context"]
     points = []
     for alike in _alike(result):
-        before = result["bands"].get(parents[alike[0]], {"frequencies": []})["frequencies"]
+        before = result["bands"].get(parents.get(alike[0], alike[0]), {"frequencies": []})["frequencies"]
         for i, frequency in enumerate(result["bands"][alike[0]]["frequencies"]):
             if frequency > 0:
                 kept = frequency / before[i] if i < len(before) and before[i] else None

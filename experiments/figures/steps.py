@@ -30,6 +30,7 @@ def steps(result: Result) -> alt.TopLevelMixin | None:
         title = alt.TitleParams(f"length {length} ({multiple:g}×)", anchor="start", fontSize=13, fontWeight="normal")
         panels.append(alt.layer(*layers).properties(width=330, height=240, title=title))
     rows = [alt.hconcat(*panels[i : i + 2], spacing=24) for i in range(0, len(panels), 2)]
-    tuned = result["config"]["finetune"]["multiple"]
-    subtitle = [f"Fine-tuned on lengths up to {tuned:g}× the trained one. {style.seeds_sentence(result)}"]
+    subtitle = [style.seeds_sentence(result)]
+    if tuned := result["config"].get("finetune"):  # of several runs in one figure, each has its own
+        subtitle.insert(0, f"Fine-tuned on lengths up to {tuned['multiple']:g}× the trained one.")
     return style.titled(alt.vconcat(*rows, spacing=24), "Token accuracy against steps of fine-tuning", subtitle)
