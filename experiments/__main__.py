@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 CONFIGS = Path(__file__).parent.parent / "configs"
-DIFFERENT, BAD_INPUT, DIVERGED, DISK, INTERRUPTED = 1, 2, 3, 4, 130
+DIFFERENT, BAD_INPUT, DIVERGED, DISK, MEMORY, INTERRUPTED = 1, 2, 3, 4, 5, 130
 
 app = typer.Typer(
     help="Train small transformers over positional encodings and seeds, and plot how each extrapolates in length.",
@@ -95,9 +95,11 @@ def _run(experiment, directory: Path, command: str, stop, track: Sequence[str] |
     from experiments import compilation, progress, report, tables, trackers
     from experiments import run as runs
     from experiments.files import DiskError
+    from experiments.size import OutOfMemory
     from experiments.store import StoreError
 
     compilation.use_cache()
+    resume = f"python -m experiments resume {shlex.quote(str(directory))}"
     try:
         with trackers.Tracking(track or (), _warn) as tracking:
 
@@ -111,10 +113,11 @@ def _run(experiment, directory: Path, command: str, stop, track: Sequence[str] |
         _fail(str(error), BAD_INPUT)
     except DiskError as error:
         saved = (directory / "manifest.json").exists()
-        remedy = f". What was saved before is whole; go on with: python -m experiments resume {shlex.quote(str(directory))}"
-        _fail(str(error) + remedy * saved, DISK)
+        _fail(str(error) + f". What was saved before is whole; go on with: {resume}" * saved, DISK)
+    except OutOfMemory as error:
+        _fail(f"{error}. What was saved before is whole; where there is more memory, go on with: {resume}", MEMORY)
     except runs.Stopped:
-        _fail(f"Stopped, and saved. Go on with: python -m experiments resume {shlex.quote(str(directory))}", INTERRUPTED)
+        _fail(f"Stopped, and saved. Go on with: {resume}", INTERRUPTED)
     tables.show(result, out)
     print(path)
     return result

@@ -89,7 +89,7 @@ class Lines:
         rate, tenth, now = clock.rate(done), 10 * done // clock.steps, time.monotonic()
         if tenth > self.shown[label][0] or now > self.shown[label][1] + 15:
             self.shown[label] = (tenth, now)
-            self._print(label, f"{done}/{clock.steps} steps  loss {loss:.4f}  {rate}  {clock.left(done)} left")
+            self._print(label, f"{done}/{clock.steps} steps  loss {loss:.4f}  {rate}  {clock.left(done)}")
 
     def evaluating(self, label, what):
         pass

@@ -10,7 +10,7 @@ import numpy as np
 from experiments import store
 from experiments.bands import bands
 from experiments.config import Experiment
-from experiments.files import telling, write_rows, write_table
+from experiments.files import telling, write_bytes, write_rows, write_table
 from experiments.imported import digests
 from experiments.progress import Display
 from experiments.results import Result, TaskFacts
@@ -52,8 +52,7 @@ def run(
         order = list(experiment.encodings)
         rows.sort(key=lambda row: (order.index(row["encoding"]), row.get("finetuned", 0), row["multiple"]))
         metrics = b"".join(_read(work.folder / "metrics.jsonl") for work in works.values())
-        with telling(directory):
-            (directory / "metrics.jsonl").write_bytes(metrics)
+        write_bytes(directory / "metrics.jsonl", metrics)
         write_rows(directory / "results.jsonl", rows)
         about = {key: manifest[key] for key in ("format", "command", "config", "environment")}
         result = {**about, "task": _task(experiment), "bands": bands(experiment), "rows": rows}

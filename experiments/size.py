@@ -1,6 +1,9 @@
-"""How much memory an experiment needs, roughly: what the machines this is for do not have is refused before it is tried."""
+"""How much memory an experiment needs, roughly: what the machines this is for do not have is refused before it is tried, and
+what this one does not have ends in words."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import jax
 
@@ -10,6 +13,23 @@ from experiments.evaluate import TOGETHER
 MOST = 128  # GiB
 COPIES = 4  # of each parameter while it is trained: itself, its gradient, two moments
 FLOAT = 4  # bytes
+
+
+class OutOfMemory(Exception):
+    """More memory was wanted than there is, and by what."""
+
+
+@contextmanager
+def telling_of_memory(what: str) -> Iterator[None]:
+    """Turns JAX's and Python's errors of allocation into OutOfMemory."""
+    try:
+        yield
+    except MemoryError:
+        raise OutOfMemory(f"{what}: out of memory") from None
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise OutOfMemory(f"{what}: {str(error).splitlines()[0].rstrip('.')}") from None
 
 
 def mistake(experiment: Experiment, label: str) -> str | None:

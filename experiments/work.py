@@ -20,6 +20,8 @@ from experiments.evaluate import Scores, evaluate
 from experiments.files import append_rows, read_rows, telling
 from experiments.progress import Display
 from experiments.results import Row
+from experiments.size import telling_of_memory
+from experiments.text import plain
 from experiments.train import Trainer, advance, start, start_from
 
 REPORTS_A_CHECKPOINT = 10
@@ -57,7 +59,15 @@ class Work:
     diverged: int | None = None  # the step, likewise
 
     def rows(self) -> list[dict]:
-        """Trains and evaluates as far as that has not been done; returns the rows of results."""
+        """Trains and evaluates as far as that has not been done; returns the rows of results.
+
+        Raises:
+          DiskError, OutOfMemory: with what was saved before left whole.
+        """
+        with telling_of_memory(f"encodings.{plain(self.label)}"):
+            return self._rows()
+
+    def _rows(self) -> list[dict]:
         with telling(self.folder):
             # not its parents: a run's directory that has gone is not made again by those still at work
             self.folder.mkdir(exist_ok=True)

@@ -7,15 +7,18 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 from watch import Watch
 
-from experiments import checkpoint, chunk, files, load, run, soak, store
+from experiments import checkpoint, chunk, files, load, run, signals, soak, store, work
+from experiments.__main__ import app
 from experiments.trials import contents
 
 ROOT = Path(__file__).parent.parent
@@ -240,6 +243,53 @@ def test_killed_and_interrupted_as_a_process(config, alone, tmp_path):
     assert wanted["result.json"].count(command) == 1
     del wanted["result.json"], kept["result.json"]  # which holds the command
     assert kept == wanted
+
+
+def at_work(config, directory, *overrides):
+    """A process that trains, longer than any test, and has come to its first checkpoint."""
+    command = [sys.executable, "-m", "experiments", "run", str(config), "train.steps=1000000", *overrides, "--out", directory]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    while not any(directory.glob("encodings/*/checkpoint-*.safetensors")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_saves_and_tells_how_to_go_on(config, tmp_path, number):
+    process = at_work(config, tmp_path / "run")
+    process.send_signal(number)
+    told, said = process.stderr.readline(), process.communicate(timeout=60)[1]
+    assert told == "Stopping in a few seconds, with all saved; once more to stop now.\n"
+    assert said == f"Stopped, and saved. Go on with: python -m experiments resume {tmp_path / 'run'}\n"
+    assert process.returncode == 130
+
+
+def test_the_second_signal_ends_at_once(config, tmp_path):
+    process = at_work(config, tmp_path / "run")
+    process.send_signal(signal.SIGSTOP)
+    for number in (signal.SIGTERM, signal.SIGINT):  # both are pending when it wakes
+        process.send_signal(number)
+    process.send_signal(signal.SIGCONT)
+    assert "Stopped, and saved" not in process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+
+
+def test_no_room_and_no_memory_have_statuses_of_their_own(config, tmp_path, monkeypatch):
+    def all_used(*_):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 64000000000 bytes.")
+
+    monkeypatch.setattr(signals, "stop_event", lambda _: threading.Event())  # the handlers of this process are pytest's
+    (tmp_path / "file").write_text("")
+    invoke = partial(CliRunner().invoke, app)
+    nowhere = invoke(["run", str(config), "--out", str(tmp_path / "file" / "run")])
+    assert (nowhere.exit_code, nowhere.stderr) == (4, f"{tmp_path / 'file' / 'run'}: Not a directory\n")
+    monkeypatch.setattr(work, "advance", all_used)
+    starved = invoke(["run", str(config), "--out", str(tmp_path / "run")])
+    assert starved.exit_code == 5
+    assert "RESOURCE_EXHAUSTED: Out of memory allocating 64000000000 bytes. What was saved before is whole" in starved.stderr
+    assert starved.stderr.startswith(("encodings.learned: ", "encodings.rope: "))
+    assert f"go on with: python -m experiments resume {tmp_path / 'run'}" in starved.stderr
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import altair as alt
+import vl_convert
 
 from experiments.figures.along import along
 from experiments.figures.bands import bands
@@ -11,7 +12,7 @@ from experiments.figures.interactive import interactive
 from experiments.figures.steps import steps
 from experiments.figures.sweep import sweeps
 from experiments.figures.training import training
-from experiments.files import telling
+from experiments.files import write_bytes
 from experiments.results import Result
 
 __all__ = ["along", "bands", "extrapolation", "figures", "interactive", "save", "steps", "sweeps", "training"]
@@ -30,9 +31,9 @@ def save(result: Result, directory: Path):
     Raises:
       DiskError: if one of them cannot be written.
     """
-    with telling(directory):
-        for name, chart in figures(result).items():
-            for ending in ("svg", "pdf"):
-                chart.save(str(directory / f"{name}.{ending}"))
-            if name == "figure":
-                chart.save(str(directory / "figure.png"), ppi=200)
+    for name, chart in figures(result).items():
+        spec = chart.to_dict()
+        write_bytes(directory / f"{name}.svg", vl_convert.vegalite_to_svg(spec).encode())
+        write_bytes(directory / f"{name}.pdf", vl_convert.vegalite_to_pdf(spec))
+        if name == "figure":
+            write_bytes(directory / "figure.png", vl_convert.vegalite_to_png(spec, ppi=200))

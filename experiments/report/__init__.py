@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from experiments import figures, results
 from experiments.figures import style
-from experiments.files import read_lines, telling
+from experiments.files import read_lines, telling, write_bytes
 from experiments.remarks import remarks
 from experiments.results import Result
 
@@ -37,8 +37,7 @@ def write(result: Result, directory: Path) -> Path:
     figures.save(result, directory)
     path = directory / "report.html"
     metrics = read_lines(directory / "metrics.jsonl")
-    with telling(path):
-        path.write_text(render(result, {directory.name: result}, metrics), encoding="utf-8")
+    write_bytes(path, render(result, {directory.name: result}, metrics).encode())
     return path
 
 
@@ -52,8 +51,7 @@ def write_comparison(result: Result, runs: Mapping[str, Result], directory: Path
     with telling(path):
         directory.mkdir(parents=True, exist_ok=True)
     figures.save(result, directory)
-    with telling(path):
-        path.write_text(render(result, runs, []), encoding="utf-8")
+    write_bytes(path, render(result, runs, []).encode())
     return path
 
 
