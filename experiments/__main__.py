@@ -11,8 +11,9 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
+from experiments.status import BAD_INPUT, DIFFERENT, DISK, DIVERGED, INTERRUPTED, MEMORY
+
 CONFIGS = Path(__file__).parent.parent / "configs"
-DIFFERENT, BAD_INPUT, DIVERGED, DISK, MEMORY, INTERRUPTED = 1, 2, 3, 4, 5, 130
 
 app = typer.Typer(
     help="Train small transformers over positional encodings and seeds, and plot how each extrapolates in length.",
@@ -67,7 +68,7 @@ def resume(
 ):
     """Go on with a run from its last checkpoints, with the config that it began with."""
     stop = _stop_event()
-    from experiments.load import ConfigError, validate
+    from experiments.config.load import ConfigError, validate
     from experiments.store import StoreError, config_of
 
     try:
@@ -94,8 +95,8 @@ def _stop_event():
 def _run(experiment, directory: Path, command: str, stop, track: Sequence[str] | None = None):
     from experiments import compilation, progress, report, tables, trackers
     from experiments import run as runs
+    from experiments.config.size import OutOfMemory
     from experiments.files import DiskError
-    from experiments.size import OutOfMemory
     from experiments.store import StoreError
 
     compilation.use_cache()
@@ -138,26 +139,9 @@ def validate(config: Config, overrides: Overrides = None):
 @app.command("list")
 def list_():
     """The configs that come with jrope, what each shows, and how long it takes."""
-    import tomllib
+    from experiments.show.configs import configs
 
-    from rich.table import Table
-
-    from experiments import terminal
-
-    rows, machines = [], set()
-    for path in sorted(CONFIGS.glob("*.toml")):
-        text = path.read_text(encoding="utf-8")
-        told = "".join(line.removeprefix("# Time:").strip() for line in text.splitlines() if line.startswith("# Time:"))
-        takes, _, machine = told.partition(" on ")
-        shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-        rows.append([str(shown), tomllib.loads(text).get("title", ""), takes, machine])
-        machines.add(machine)
-    table = Table("config", "shows", "time", box=None, pad_edge=False)
-    for *cells, takes, machine in rows:
-        table.add_row(*cells, takes if len(machines) == 1 else f"{takes} on {machine}")
-    terminal.show_table(out, table)
-    if len(machines) == 1:
-        terminal.say(out, f"Times are on {machines.pop()}.")
+    configs(CONFIGS, out)
 
 
 @app.command()
@@ -184,9 +168,9 @@ def show(
     """What an encoding is: its formula, its bands and which never complete a turn in training, its biases; and a plot."""
     if plot and plot.suffix.lower() not in (".svg", ".png", ".pdf"):
         _fail(f"--out: should end in .svg, .png or .pdf, got {plot}", BAD_INPUT)
-    from experiments import describe, subjects
+    from experiments.config.load import ConfigError
     from experiments.files import DiskError, telling
-    from experiments.load import ConfigError
+    from experiments.show import describe, subjects
 
     if not words or (len(words) == 1 and words[0] in subjects.KINDS):
         describe.names(out)
@@ -286,7 +270,7 @@ def reproduce(
 
 
 def _load(config: Path, overrides: list[str] | None):
-    from experiments.load import ConfigError, load
+    from experiments.config.load import ConfigError, load
 
     try:
         return load(config, overrides or [])

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 import jrope
-from experiments.config import Experiment
+from experiments.config.experiment import Experiment
 
 
 def bands(experiment: Experiment) -> dict[str, dict[str, Any]]:

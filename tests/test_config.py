@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jrope
-from experiments.config import ENCODINGS, SCALINGS, Experiment
-from experiments.imported import digests
-from experiments.load import ConfigError, load, validate
+from experiments.config.experiment import ENCODINGS, SCALINGS, Experiment
+from experiments.config.imported import digests
+from experiments.config.load import ConfigError, load, validate
 from experiments.positions import Consecutive, Randomized
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.toml"))
@@ -37,7 +37,7 @@ scaling = { type = "yarn", factor = "match" }
 
 def validated(*overrides, text=GOOD):
     """A config with overrides."""
-    from experiments.load import _override
+    from experiments.config.load import _override
 
     data = tomllib.loads(text)
     for override in overrides:
@@ -153,7 +153,7 @@ def test_configs_that_come_with_jrope(path):
 )
 def test_mistakes(override, line):
     if line is None:
-        from experiments.load import _override
+        from experiments.config.load import _override
 
         data = tomllib.loads(GOOD)
         _override(data, override)

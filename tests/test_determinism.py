@@ -10,7 +10,9 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 from test_resume import CONFIG, go
 
-from experiments import checkpoint, load, store, train
+from experiments import store, train
+from experiments.config import load
+from experiments.run import checkpoint
 
 ROOT = Path(__file__).parent.parent
 

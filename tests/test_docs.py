@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import jrope
-from experiments import config
-from experiments.load import load, validate
+from experiments.config import experiment as config
+from experiments.config.load import load, validate
 
 ROOT = Path(__file__).parent.parent
 PAGES = {str(page.relative_to(ROOT)): page.read_text() for page in sorted((ROOT / "docs").rglob("*.md"))}

@@ -6,7 +6,9 @@ import pytest
 from test_resume import CONFIG
 from watch import Watch
 
-from experiments import files, fuzz, fuzz_files, load, report, run
+from experiments import files, report, run
+from experiments.config import load
+from experiments.soak import fuzz, fuzz_files
 from experiments.text import plain, shown
 
 

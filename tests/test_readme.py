@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from experiments import results, store, tables
-from experiments.load import load
-from experiments.published import PUBLISHED
+from experiments.config.load import load
+from experiments.study.published import PUBLISHED
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

@@ -17,9 +17,11 @@ import pytest
 from typer.testing import CliRunner
 from watch import Watch
 
-from experiments import checkpoint, chunk, files, load, run, signals, soak, store, work
+from experiments import files, run, signals, soak, store
 from experiments.__main__ import app
-from experiments.trials import contents
+from experiments.config import load
+from experiments.run import checkpoint, chunk, work
+from experiments.soak.trials import contents
 
 ROOT = Path(__file__).parent.parent
 CONFIG = soak.CONFIG.replace("steps = 1000", "steps = 120").replace("report_every = 20", "report_every = 4")

@@ -12,12 +12,12 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import jrope
-from experiments import anatomy, describe, docstrings
 from experiments.__main__ import app
-from experiments.config import ENCODINGS, SCALINGS
+from experiments.config.experiment import ENCODINGS, SCALINGS
+from experiments.config.load import ConfigError
 from experiments.figures.encoding import encoding as plot
-from experiments.load import ConfigError
-from experiments.subjects import Sizes, subjects
+from experiments.show import anatomy, describe, docstrings
+from experiments.show.subjects import Sizes, subjects
 from jrope.huggingface import head_dims, layer_types
 
 ROOT = Path(__file__).parent.parent

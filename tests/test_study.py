@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from made_up import made_up
 
-from experiments import claims, results, study
-from experiments.claims import Alike, AtLeast, Higher, Score, Spread, Untested
-from experiments.published import PUBLISHED
+from experiments import results, study
+from experiments.study import claims
+from experiments.study.claims import Alike, AtLeast, Higher, Score, Spread, Untested
+from experiments.study.published import PUBLISHED
 
 ROOT = Path(__file__).parent.parent
 
@@ -62,7 +63,7 @@ def test_other_comparisons():
 
 
 def test_there_are_claims_of_many_papers_and_their_comparisons_name_what_the_configs_have():
-    from experiments.load import load
+    from experiments.config.load import load
 
     experiments = {path.stem: load(path) for path in (ROOT / "configs").glob("*.toml")}
     assert len({claim.paper for claim in PUBLISHED}) >= 12
@@ -95,7 +96,7 @@ def test_a_model_that_no_longer_fits_is_told():
 
 
 def test_every_config_has_a_stored_result_of_its_own():
-    from experiments.load import load
+    from experiments.config.load import load
 
     assert set(study.names()) == {path.stem for path in (ROOT / "configs").glob("*.toml")}
     for name in study.names():

@@ -12,9 +12,10 @@ import pytest
 from typer.testing import CliRunner
 from watch import Watch
 
-from experiments import load, run, trackers
+from experiments import run, trackers
 from experiments.__main__ import Tracker, app
-from experiments.soak import contents
+from experiments.config import load
+from experiments.soak.trials import contents
 
 ROOT = Path(__file__).parent.parent
 TINY = """

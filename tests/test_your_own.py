@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from watch import Watch
 
-from experiments import load, run, store
+from experiments import run, store
+from experiments.config import load
 
 PAGE = (Path(__file__).parent.parent / "docs" / "your-own.md").read_text()
 

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import jrope
-from experiments import anatomy
 from experiments.figures import style
 from experiments.figures.bands import spectra
-from experiments.subjects import Subject
+from experiments.show import anatomy
+from experiments.show.subjects import Subject
 from jrope.bias import UNSEEN
 
 VECTORS = 64  # positions and features that are drawn, at most

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pydantic
 from pydantic import ConfigDict
 
-from experiments.sections import OWN, Section, Typed, section_model, tagged
+from experiments.config.sections import OWN, Section, Typed, section_model, tagged
 
 
 class Imported(Typed):

@@ -8,12 +8,13 @@ from functools import cache
 from itertools import combinations
 from pathlib import Path
 
-from experiments import claims, results, store
+from experiments import results, store
 from experiments.files import telling
-from experiments.published import PUBLISHED
 from experiments.results import Cell, Result
+from experiments.study import claims
+from experiments.study.published import PUBLISHED
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 CONFIGS, STUDY = ROOT / "configs", ROOT / "docs" / "study"
 HEADING = """# Published claims, and what was measured here
 

@@ -11,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 import jrope
-from experiments import anatomy, docstrings, terminal
-from experiments.config import ENCODINGS, SCALINGS
-from experiments.subjects import Subject
+from experiments import terminal
+from experiments.config.experiment import ENCODINGS, SCALINGS
+from experiments.show import anatomy, docstrings
+from experiments.show.subjects import Subject
 from jrope.bias import UNSEEN
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pydantic
 
-from experiments import size
-from experiments.config import EXTENDS, AnyEncoding, Experiment, Extends, FineTune
-from experiments.sections import TAGGED, Section, Typed
-from experiments.sweep import expanded
+from experiments.config import size
+from experiments.config.experiment import EXTENDS, AnyEncoding, Experiment, Extends, FineTune
+from experiments.config.sections import TAGGED, Section, Typed
+from experiments.config.sweep import expanded
 from experiments.text import plain, shown
 
 LONGEST_CONTEXT = 16_384  # tokens; beyond it, dense attention does not fit the memory of the machines this is for

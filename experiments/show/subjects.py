@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import jrope
-from experiments.config import ENCODINGS, SCALINGS
-from experiments.load import ConfigError, encoding_section, unknown
-from experiments.sections import LARGEST, Context
+from experiments.config.experiment import ENCODINGS, SCALINGS
+from experiments.config.load import ConfigError, encoding_section, unknown
+from experiments.config.sections import LARGEST, Context
 from jrope.huggingface import head_dims, layer_types
 
 NAMES = {**ENCODINGS, "chain": jrope.Chain, **SCALINGS}

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jrope
-from experiments.subjects import Subject
+from experiments.show.subjects import Subject
 from jrope.bias_learned import t5_thresholds
 
 FEW = 20  # pairs that are listed without being asked for all

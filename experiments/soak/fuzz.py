@@ -20,13 +20,13 @@ import jax.numpy as jnp
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
-from experiments.config import Experiment
+from experiments.config.experiment import Experiment
+from experiments.config.load import ConfigError, load, validate
 from experiments.evaluate import sums
-from experiments.load import ConfigError, load, validate
 from experiments.text import plain
 from experiments.train import advance, start
 
-FOLDER = Path(__file__).parent.parent / "configs"
+FOLDER = Path(__file__).parents[2] / "configs"
 SCHEMA = Experiment.model_json_schema()
 HOSTILE = ["match", "../../x", "a\nb", "<script>alert(1)</script>", "\x1b[2J", "'\"`", "a.b"]
 HUGE = [2**31, 2**63, 10**18, -(10**9), 1e300, 5e-324]

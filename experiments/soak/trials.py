@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from experiments.__main__ import BAD_INPUT, DISK, INTERRUPTED
+from experiments.status import BAD_INPUT, DISK, INTERRUPTED
 
 
 class Trials:

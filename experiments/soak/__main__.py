@@ -19,35 +19,9 @@ from typing import Annotated
 
 import typer
 
-from experiments import fuzz, fuzz_files
+from experiments.soak import CONFIG, fuzz, fuzz_files
+from experiments.soak.trials import Trials, command_to_run, contents, differences
 from experiments.store import PACKAGES, cores, version
-from experiments.trials import Trials, command_to_run, contents, differences
-
-CONFIG = """
-title = "soak"
-seeds = [0, 5]
-[task]
-type = "copy"
-symbols = 24
-length = 3
-[model]
-features = 16
-[train]
-steps = 1000
-batch = 4
-learning_rate = 1e-2
-report_every = 20
-[evaluate]
-multiples = [1, 2]
-sequences = 64
-[encodings.learned]
-type = "learned"
-[encodings.rope]
-type = "rope"
-[encodings.pi]
-extends = "rope"
-scaling = { type = "linear", factor = "match" }
-"""
 
 
 def main(

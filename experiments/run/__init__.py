@@ -9,12 +9,12 @@ import numpy as np
 
 from experiments import store
 from experiments.bands import bands
-from experiments.config import Experiment
+from experiments.config.experiment import Experiment
+from experiments.config.imported import digests
 from experiments.files import telling, write_bytes, write_rows, write_table
-from experiments.imported import digests
 from experiments.progress import Display
 from experiments.results import Result, TaskFacts
-from experiments.work import Stopped, Work
+from experiments.run.work import Stopped, Work
 
 __all__ = ["Stopped", "run"]
 
@@ -75,7 +75,9 @@ def _side_by_side(works: list[Work], stop: threading.Event) -> list[dict]:
 
         waiting = begin(None)
         while waiting:
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            # now and then back in Python, which alone runs signal handlers: one that came to another thread, as those of a
+            # process that was suspended may, does not end this wait
+            done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
             for job in done:
                 if job.cancelled() or job.exception():
                     stop.set()

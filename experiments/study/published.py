@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from experiments.claims import Alike, AtLeast, Claim, Higher, Score, Spread, Untested
+from experiments.study.claims import Alike, AtLeast, Claim, Higher, Score, Spread, Untested
 
 COPY, REVERSE, SORT, LAG = (partial(Score, name) for name in ("copy", "reverse", "sort", "lag"))
 EXTEND, BETA, BETA_COPY, REPEATS = (partial(Score, name) for name in ("extend", "beta", "beta_copy", "copy_repeats"))

@@ -10,9 +10,9 @@ import jax
 from pydantic import Field, create_model
 
 import jrope
-from experiments.imported import imported
+from experiments.config.imported import imported
+from experiments.config.sections import LARGEST, Context, Count, Section, Typed, one_of, tagged, typed
 from experiments.positions import POSITIONS, Consecutive, Positions
-from experiments.sections import LARGEST, Context, Count, Section, Typed, one_of, tagged, typed
 from experiments.tasks import TASKS, Task
 from experiments.train import Trainer
 from jrope.transformer import TransformerConfig

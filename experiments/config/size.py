@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import jax
 
-from experiments.config import Experiment
+from experiments.config.experiment import Experiment
 from experiments.evaluate import TOGETHER
 
 MOST = 128  # GiB

@@ -10,8 +10,9 @@ from pathlib import Path
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from experiments.__main__ import BAD_INPUT, DISK, DIVERGED, app
-from experiments.fuzz import anything, corrupted, mutated, tried
+from experiments.__main__ import app
+from experiments.soak.fuzz import anything, corrupted, mutated, tried
+from experiments.status import BAD_INPUT, DISK, DIVERGED
 
 DOCUMENTED = (0, BAD_INPUT, DIVERGED, DISK)
 values = anything.filter(lambda value: _is_json(value))

@@ -1,0 +1,1 @@
+"""What `list` and `show` print."""
