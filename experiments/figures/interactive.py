@@ -14,8 +14,8 @@ def interactive(result: Result, metric: str, name: str, *, linear: bool) -> alt.
     """Mean and range of a metric; lengths on a logarithmic or a linear axis."""
     labels = results.labels(result)
     points = points_of(result, labels, metric)
-    domain = {} if metric == "loss" else {"domain": [0, 1.03]}
-    y = alt.Y("mean:Q", title=name.lower(), scale=alt.Scale(nice=False, **domain))
+    most = 1.05 * max((point["high"] for point in points), default=1) if metric == "loss" else 1.03
+    y = alt.Y("mean:Q", title=name.lower(), scale=alt.Scale(nice=False, domain=[0, most]))
     singled = alt.selection_point(fields=["encoding"], bind="legend")
     layers = [
         style.vertical(result["task"]["trained_length"], "trained length"),

@@ -21,7 +21,11 @@ function without(spec, hidden) {
   return kept;
 }
 
-const draw = (element, spec) => vegaEmbed(element, themed(spec), { actions: false, renderer: "svg" });
+// the drawing library names the element after the chart's description, in place of the label that it had
+function draw(element, spec) {
+  const description = (element.dataset.description ??= element.ariaLabel);
+  return vegaEmbed(element, { ...themed(spec), description }, { actions: false, renderer: "svg" });
+}
 
 const charts = data("charts"), explored = data("explored"), form = document.getElementById("controls");
 function explore() {
