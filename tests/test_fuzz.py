@@ -6,7 +6,7 @@ import pytest
 from test_resume import CONFIG
 from watch import Watch
 
-from experiments import files, report, run
+from experiments import figures, files, report, run
 from experiments.config import load
 from experiments.soak import fuzz, fuzz_files
 from experiments.text import plain, shown
@@ -43,7 +43,7 @@ def runs(tmp_path_factory):
 @pytest.mark.parametrize(("name", "command"), [("whole", "report"), ("stopped", "resume")])
 def test_a_run_with_any_broken_file_ends_in_words(runs, name, command, monkeypatch):
     def rendered(result, directory):  # the report without its pictures, which take a second
-        report.render(result, {"run": result}, files.read_lines(directory / "metrics.jsonl"))
+        report.render(result, {"run": result}, figures.figures(result), files.read_lines(directory / "metrics.jsonl"))
         return directory
 
     monkeypatch.setattr(report, "write", rendered)

@@ -156,7 +156,7 @@ def test_training_losses_are_drawn_if_there_are_any(zero_shot):
 
 
 def test_each_figure_has_a_text_alternative_and_each_table_its_numbers(zero_shot):
-    html = report.render(zero_shot, {"run": zero_shot}, [])
+    html = report.render(zero_shot, {"run": zero_shot}, figures.figures(zero_shot), [])
     charts = re.findall(r'<div class="chart[^>]*role="img" aria-label="([^"]+)"', html)
     assert len(charts) == 1 + len(figures.figures(zero_shot))
     assert all(len(text) > 30 for text in charts)

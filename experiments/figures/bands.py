@@ -46,7 +46,7 @@ def spectra(points: list[dict], labels: Sequence[str]) -> alt.HConcatChart:
     def panel(field: str, y: alt.Y, data: list[dict], *below: alt.LayerChart) -> alt.LayerChart:
         x = alt.X("pair:Q", title="pair of features, fastest first", axis=alt.Axis(tickMinStep=1, grid=False))
         tooltip = ["encoding:N", "pair:Q", alt.Tooltip(f"{field}:Q", format=".3g")]
-        chart = alt.Chart(alt.Data(values=data)).encode(x=x, y=y, color=colour)
+        chart = alt.Chart(style.data(data)).encode(x=x, y=y, color=colour)
         drawn = chart.mark_line(strokeWidth=2) + chart.mark_point(filled=True, size=55, opacity=1).encode(
             shape=shape, tooltip=tooltip
         )

@@ -81,7 +81,7 @@ def _biases(by_distance: dict[int, np.ndarray], subject: Subject) -> alt.LayerCh
         "head:N", scale=alt.Scale(domain=heads, range=style.cycle(style.COLOURS, heads)), sort=heads, title=None
     )
     shape = alt.Shape("head:N", scale=alt.Scale(domain=heads, range=style.cycle(style.SHAPES, heads, shift=True)), sort=heads)
-    chart = alt.Chart(alt.Data(values=points)).encode(x=x, y=y, color=colour)
+    chart = alt.Chart(style.data(points)).encode(x=x, y=y, color=colour)
     drawn = chart.mark_line(strokeWidth=2) + chart.mark_point(filled=True, size=45, opacity=1).encode(
         shape=shape, tooltip=["head:N", "distance:Q", "bias:Q"]
     )
@@ -100,7 +100,7 @@ def _vectors(part: jrope.Encoding, subject: Subject) -> alt.Chart:
     values = np.asarray(vectors, np.float64)
     points = [{"position": p, "feature": i, "value": float(values[p, i])} for p in range(reach) for i in shown]
     return (
-        alt.Chart(alt.Data(values=points))
+        alt.Chart(style.data(points))
         .mark_rect()
         .encode(
             x=alt.X("position:O", title="position", axis=alt.Axis(values=list(range(0, reach, 8)), labelAngle=0)),

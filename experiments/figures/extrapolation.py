@@ -69,7 +69,7 @@ def _lines(result: Result, metric: str, y: alt.Y, labels: list[str], *, name_at:
     """The layers of one metric: bands, lines, points, and the ends of tables, named that many pixels below."""
     points = [p | {k: value(p[k]) for k in ("mean", "low", "high")} for p in points_of(result, labels, metric)]
     x = length_axis(result)
-    ends = alt.Chart(alt.Data(values=[point for point in points if point["end"]])).encode(x=x, y=y)
+    ends = alt.Chart(style.data([point for point in points if point["end"]])).encode(x=x, y=y)
     return [
         *style.banded(points, x, y, labels),
         ends.mark_point(shape="stroke", angle=90, size=300, strokeWidth=3, opacity=1, color="#555555"),

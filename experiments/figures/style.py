@@ -17,6 +17,11 @@ SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"
 SMALL = 11.5
 
 
+def data(rows: Sequence[dict[str, Any]]) -> alt.Data:
+    """Rows as a chart's data: in a tuple, since altair copies what is in a list again at every composition."""
+    return alt.Data(values=tuple(rows))
+
+
 def titled(chart: Any, title: str, subtitle: Sequence[str] = ()) -> Any:
     """The whole figure, with fonts and grid as in print."""
     text = alt.TitleParams(title, subtitle=list(subtitle), anchor="start", fontSize=15, subtitleFontSize=SMALL)
@@ -53,8 +58,8 @@ def banded(
     own = [str(x.shorthand), f"{key}:N"]
     tooltip = [*own, *(alt.Tooltip(f"{field}:Q", format=".3f") for field in ("mean", "low", "high"))]
 
-    def chart(data):
-        return alt.Chart(alt.Data(values=data)).encode(x=x, y=y, color=colour)
+    def chart(rows):
+        return alt.Chart(data(rows)).encode(x=x, y=y, color=colour)
 
     def seen(opacity: float) -> Any:
         return alt.condition(singled, alt.value(opacity), alt.value(0.04)) if singled else alt.value(opacity)
@@ -83,14 +88,14 @@ def accuracy_axis(title: str = "token accuracy") -> alt.Y:
 
 def vertical(at: float, text: str, y: float = 200) -> alt.LayerChart:
     """A labelled line across the panel at one length."""
-    chart = alt.Chart(alt.Data(values=[{"at": at, "text": text}])).encode(x="at:Q")
+    chart = alt.Chart(data([{"at": at, "text": text}])).encode(x="at:Q")
     label = chart.mark_text(color="#555555", fontSize=SMALL, angle=270, dy=-9).encode(y=alt.value(y), text="text:N")
     return chart.mark_rule(color="#555555", strokeDash=[2, 3], strokeWidth=1.4) + label
 
 
 def horizontal(at: float, text: str, name_at: float = -7, x: float = 374) -> alt.LayerChart:
     """A line across the panel at one value, named that many pixels below it."""
-    chart = alt.Chart(alt.Data(values=[{"at": at, "text": text}])).encode(y="at:Q")
+    chart = alt.Chart(data([{"at": at, "text": text}])).encode(y="at:Q")
     label = chart.mark_text(color="#777777", fontSize=SMALL, align="right", dy=name_at).encode(x=alt.value(x), text="text:N")
     return chart.mark_rule(color="#888888", strokeDash=[2, 3], strokeWidth=1.4) + label
 

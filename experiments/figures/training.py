@@ -30,7 +30,7 @@ def training(result: Result, metrics: list[dict[str, Any]]) -> alt.TopLevelMixin
         return None
     scale = alt.Scale(domain=labels, range=style.cycle(style.COLOURS, labels))
     chart = (
-        alt.Chart(alt.Data(values=points))
+        alt.Chart(style.data(points))
         .mark_line(strokeWidth=2)
         .encode(
             x=alt.X("step:Q", title="step"),

@@ -18,6 +18,7 @@ from experiments.remarks import remarks
 from experiments.results import Result
 
 METRICS = {"accuracy": "Token accuracy", "exact_match": "Exact match", "loss": "Loss (nats per answer)"}
+Figures = Mapping[str, dict[str, Any]]  # Vega-Lite, by name
 CAPTIONS = {
     "figure": "Token accuracy and loss against length.",
     "steps": "Token accuracy against steps of fine-tuning, one panel for each length.",
@@ -34,10 +35,11 @@ def write(result: Result, directory: Path) -> Path:
     Raises:
       DiskError: if one of the files cannot be written.
     """
-    figures.save(result, directory)
+    drawn = figures.figures(result)
+    figures.save(drawn, directory)
     path = directory / "report.html"
     metrics = read_lines(directory / "metrics.jsonl")
-    write_bytes(path, render(result, {directory.name: result}, metrics).encode())
+    write_bytes(path, render(result, {directory.name: result}, drawn, metrics).encode())
     return path
 
 
@@ -50,20 +52,20 @@ def write_comparison(result: Result, runs: Mapping[str, Result], directory: Path
     path = directory / "report.html"
     with telling(path):
         directory.mkdir(parents=True, exist_ok=True)
-    figures.save(result, directory)
-    write_bytes(path, render(result, runs, []).encode())
+    drawn = figures.figures(result)
+    figures.save(drawn, directory)
+    write_bytes(path, render(result, runs, drawn, []).encode())
     return path
 
 
-def render(result: Result, runs: Mapping[str, Result], metrics: list[dict[str, Any]]) -> str:
-    """The report as HTML: of a result, which the runs made, with their training losses if there are any."""
+def render(result: Result, runs: Mapping[str, Result], drawn: Figures, metrics: list[dict[str, Any]]) -> str:
+    """The report as HTML: of a result, which the runs made, with its figures, and the training losses if there are any."""
     folder = Path(__file__).parent
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    printed = figures.figures(result)
     training = figures.training(result, metrics)
-    charts = {**printed, **({"training": training} if training else {})}
+    charts = {**drawn, **({"training": training.to_dict()} if training else {})}
     explored = {
-        f"{metric} {scale}": figures.interactive(result, metric, name, linear=scale == "linear")
+        f"{metric} {scale}": figures.interactive(result, metric, name, linear=scale == "linear").to_dict()
         for metric, name in METRICS.items()
         for scale in ("log", "linear")
     }
@@ -75,7 +77,7 @@ def render(result: Result, runs: Mapping[str, Result], metrics: list[dict[str, A
         metrics=METRICS,
         captions=CAPTIONS,
         charts=charts,
-        printed=printed,
+        printed=drawn,
         seeds=style.seeds_sentence(result),
         dump=lambda config: json.dumps(config, indent=2),
         style=Markup((folder / "page.css").read_text(encoding="utf-8")),
@@ -92,6 +94,6 @@ def _script() -> Markup:
     return Markup(vl_convert.javascript_bundle(script).replace("</", "\\x3c/").replace("<!--", "\\x3c!--"))
 
 
-def _embedded(charts: Mapping[str, Any]) -> Markup:
+def _embedded(charts: Figures) -> Markup:
     """Specifications as JSON in a script element, where nothing is escaped, so that nothing in it may look like a tag."""
-    return Markup(json.dumps({name: chart.to_dict() for name, chart in charts.items()}).replace("<", "\\u003c"))
+    return Markup(json.dumps(charts).replace("<", "\\u003c"))
