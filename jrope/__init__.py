@@ -30,6 +30,8 @@ Biases on the scores [..., N, T, S], of (q_positions, k_positions)
     t5, t5_bucket, kerple_log, kerple_power  learned functions of the distance
     fire                                     a learned function of the distance and the query's position
     cope                                     a learned function of the content between
+Attention
+    blocked_attention(q, k, v, bias=, ...)   over blocks of keys, with biases made a block at a time
 Encodings as values, for `jrope.transformer` or any model that asks for the same maps
     Encoding (= NoPE), Chain                 nothing, and one after another
     Sinusoidal, Learned                      added to the embeddings
@@ -45,6 +47,7 @@ from jrope.absolute import lookup, sinusoidal
 from jrope.axes import Axial, Sections
 from jrope.bias import alibi, alibi_slopes, sandwich, windowed
 from jrope.bias_learned import fire, kerple_log, kerple_power, t5, t5_bucket
+from jrope.blocked import blocked_attention
 from jrope.cope import cope
 from jrope.encoding import Chain, Encoding
 from jrope.encoding_absolute import Learned, Sinusoidal
@@ -89,6 +92,7 @@ __all__ = [
     "alibi",
     "alibi_slopes",
     "apply_rotary",
+    "blocked_attention",
     "cope",
     "coupled",
     "fire",

@@ -1,6 +1,15 @@
-"""Dot-product attention with a bias and a mask."""
+"""Dot-product attention with a bias and a mask; and how the layers of a model attend under an encoding."""
+
+from collections.abc import Callable
+from functools import partial
 
 import jax
+import jax.numpy as jnp
+
+from jrope.blocked import blocked_attention
+from jrope.encoding import Encoding, Params, total
+
+LONG = 512  # queries: with more, going through blocks of keys takes less time than one array of all scores, and little memory
 
 
 def attention(q, k, v, *, bias=None, visible=None, scale: float | None = None) -> jax.Array:
@@ -19,3 +28,63 @@ def attention(q, k, v, *, bias=None, visible=None, scale: float | None = None) -
         visible = visible[..., None, :, :]
         visible = visible.reshape((1,) * (4 - visible.ndim) + visible.shape)
     return jax.nn.dot_product_attention(q, k, v, bias=bias, mask=visible, scale=scale)
+
+
+def attending(
+    encoding: Encoding, params: Params, q_positions, k_positions, *, shape: tuple[int, int, int], causal: bool, start, real
+) -> Callable[[jax.Array, jax.Array, jax.Array], jax.Array]:
+    """A function of rotated q [B, T, N, H], k and v [B, S, N, H] that all layers of one forward pass share.
+
+    Up to `LONG` queries it is `attention`, with a bias that is made once; beyond, `blocked_attention`, with the bias made anew
+    for each block and layer. A bias that depends on content (CoPE) needs all scores at once, at any length.
+
+    Args:
+      encoding, params: an encoding and its parameters.
+      q_positions: [..., T] and k_positions: [..., S], position ids.
+      shape: (B, N, H).
+      causal: whether a query sees no key after itself.
+      start: the key that the first query is.
+      real: [B, S], false for keys that no query sees; None where there is none.
+    """
+    batch, count, dim = shape
+    rows, columns = q_positions.shape[-1], k_positions.shape[-1]
+    scale = encoding.softmax_scale(dim)
+
+    def bias(encoding, params, q_positions, k_positions):
+        return encoding.bias(params, q_positions, k_positions, num_heads=count)
+
+    def content_bias(q, k, visible):
+        return encoding.content_bias(params, q, k, q_positions, k_positions, visible=visible, scale=scale)
+
+    def sees(start, real, rows, columns):
+        """Whether the queries of these rows see the keys of these columns: bool [1 or B, T, S]."""
+        order = columns[None, :] <= start + rows[:, None] if causal else jnp.ones((rows.size, columns.size), bool)
+        return order[None] if real is None else order[None] & real[:, None, columns]
+
+    def block_of_bias(operands, rows, columns):
+        encoding, params, q_positions, k_positions, _, _ = operands
+        return bias(encoding, params, q_positions[..., rows], k_positions[..., columns])
+
+    def block_of_sees(operands, rows, columns):
+        *_, start, real = operands
+        return sees(start, real, rows, columns)
+
+    if rows > LONG:
+        q, k = (jax.ShapeDtypeStruct((batch, length, count, dim), jnp.float32) for length in (rows, columns))
+        visible = jax.ShapeDtypeStruct((batch, rows, columns), bool)
+        if jax.eval_shape(content_bias, q, k, visible) is None:
+            acts = jax.eval_shape(bias, encoding, params, q_positions, k_positions) is not None
+            return partial(
+                blocked_attention,
+                bias=block_of_bias if acts else None,
+                visible=None if real is None else block_of_sees,
+                operands=(encoding, params, q_positions, k_positions, start, real),
+                start=start if causal else None,
+                scale=scale,
+            )
+    made, visible = bias(encoding, params, q_positions, k_positions), sees(start, real, jnp.arange(rows), jnp.arange(columns))
+
+    def attend(q, k, v):
+        return attention(q, k, v, bias=total([made, content_bias(q, k, visible)]), visible=visible, scale=scale)
+
+    return attend

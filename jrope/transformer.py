@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from jrope.attention import attention
-from jrope.encoding import Encoding, total
+from jrope.attention import attending
+from jrope.encoding import Encoding
 from jrope.phase import is_concrete
 
 
@@ -116,9 +116,7 @@ class Transformer(nnx.Module):
         """
         encoding = self.config.encoding if encoding is None else encoding
         length = jnp.max(positions) + 1 if positions.size else 0
-        visible = self._sees(jnp.arange(tokens.shape[1]), tokens.shape[1])
-        visible = visible if real is None else visible & real[:, None, :]
-        logits, _ = self._forward(tokens, positions, positions, encoding, length, visible, lambda _, k, v: (k, v))
+        logits, _ = self._forward(tokens, positions, positions, encoding, length, 0, real, lambda _, k, v: (k, v))
         return logits
 
     def decode(self, tokens, positions, cache: Cache, *, encoding: Encoding | None = None, real=None):
@@ -141,14 +139,14 @@ class Transformer(nnx.Module):
             return jax.lax.dynamic_update_slice_in_dim(column, new.astype(column.dtype), start, axis)
 
         all_positions, all_real = put(cache.positions, positions, -1), put(cache.real, real, 1)
-        visible = self._sees(start + jnp.arange(count), capacity) & all_real[:, None, :]
         logits, kept = self._forward(
             tokens,
             positions,
             all_positions,
             encoding,
             capacity,
-            visible,
+            start,
+            all_real,
             lambda layer, k, v: (put(cache.keys[layer], k, 1), put(cache.values[layer], v, 1)),
         )
         keys, values = (jnp.stack(columns) for columns in zip(*kept, strict=True))
@@ -165,24 +163,14 @@ class Transformer(nnx.Module):
             )
         return short
 
-    def _sees(self, columns, count) -> jax.Array:
-        """Whether the tokens of these columns [T] see each of `count` columns: bool [1, T, S]."""
-        seen = jnp.arange(count)[None, :] <= columns[:, None] if self.config.causal else jnp.ones((columns.size, count), bool)
-        return seen[None]
-
-    def _forward(self, tokens, positions, k_positions, encoding, length, visible, remember):
+    def _forward(self, tokens, positions, k_positions, encoding, length, start, real, remember):
         """Logits, and each layer's keys and values, which `remember` makes from the layer's new ones."""
         config = self.config
         own = jax.tree.map(lambda p: p[...], self.encoding, is_leaf=lambda p: isinstance(p, nnx.Param))
         x = encoding.embed(own, self.embedding(tokens), positions).reshape((-1, config.features))
         rotation = encoding.rotation(own, positions, positions, head_dim=config.head_dim, length=length)
-        bias = encoding.bias(own, positions, k_positions, num_heads=config.heads)
-        scale = encoding.softmax_scale(config.head_dim)
-
-        def attend(q, k, v):
-            content = encoding.content_bias(own, q, k, positions, k_positions, visible=visible, scale=scale)
-            return attention(q, k, v, bias=total([bias, content]), visible=visible, scale=scale)
-
+        shape = tokens.shape[0], config.heads, config.head_dim
+        attend = attending(encoding, own, positions, k_positions, shape=shape, causal=config.causal, start=start, real=real)
         kept = []
         for layer, block in enumerate(self.blocks):
             x, columns = block(x, tokens.shape, rotation, attend, partial(remember, layer))
