@@ -46,7 +46,7 @@ def sinusoidal(
         raise ValueError(f"sinusoidal: base must be positive and finite, got {base}")
     even = np.arange(0, dim, 2, dtype=np.float64)
     frequencies = np.float64(base) ** (-even / (max(even[-1], 1) if endpoint else dim))
-    cos, sin = phase.cos_sin(positions, frequencies, phase.fixed_point(frequencies))
+    cos, sin = phase.tables(positions, frequencies, phase.fixed_point(frequencies))
     if layout == "concatenated":
         return jnp.concatenate([sin, cos], axis=-1)[..., :dim]
     return jnp.stack([sin, cos], axis=-1).reshape((*cos.shape[:-1], -1))[..., :dim]

@@ -9,6 +9,9 @@ kept as two uint32 words because JAX has no 64-bit integers by default. `F * pos
 angle does, so no position is too large, and the phase difference of two positions depends on their distance alone.
 """
 
+import math
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +19,7 @@ from jax.core import Tracer
 
 # 1 / (2 pi) as a 192-bit fraction: more than the 64 bits kept plus the 53 of any float64 frequency.
 _PER_TURN = 0x28BE60DB9391054A7F09D5F47D4D377036D8A5664F10E410
+_CHUNK = 128  # positions at a time
 _RADIANS = np.float32(2 * np.pi / 2**32)
 
 
@@ -54,15 +58,54 @@ def cos_sin(positions, frequencies, turns=None, axes=None) -> tuple[jax.Array, j
     With `turns` the error at position p is at most `1.2e-7 + 1.7e-19 |p|`, in radians: float32 trigonometry, and the rounding
     of the fixed point. Against a frequency of unlimited precision, its float64 rounding adds up to `1.1e-16 |p|`.
     """
+    return _cos_sin(_words(positions, turns), frequencies, turns, axes)
 
-    def by_pair(words):  # [..., 1] where all pairs share a position, else [..., P]
-        return words[..., None] if axes is None else jnp.moveaxis(words[np.array(axes)], 0, -1)
 
-    lifted = (1,) * (np.ndim(positions) - (axes is not None)) + np.shape(frequencies)[-1:]
-    if turns is None or not jnp.issubdtype(jnp.result_type(positions), jnp.integer):
-        angle = by_pair(jnp.asarray(positions, jnp.float32)) * jnp.asarray(frequencies, jnp.float32).reshape(lifted)
+def tables(positions, frequencies, turns=None, axes=None) -> tuple[jax.Array, jax.Array]:
+    """`cos_sin`, for results that are used many times over: by every batch element, head and layer.
+
+    XLA on CPUs would fuse the cosines into the loops that use them and make them anew for each use, 2 to 11 times the work of a
+    rotation; a barrier does not keep it from that, but a loop of their own does. On an accelerator it is the loop that would
+    cost more.
+    """
+    return _tables(_words(positions, turns), frequencies, turns, axes)
+
+
+@partial(jax.jit, static_argnums=3)
+def _tables(words, frequencies, turns, axes):
+    def whole(*words):
+        return _cos_sin(words, frequencies, turns, axes)
+
+    def looped(*words):
+        lead = words[0].shape[: words[0].ndim - len(shape)]  # (A,) with axes, else ()
+        flat = [jnp.moveaxis(word.reshape(*lead, count), -1, 0) for word in words]
+        chunk = min(_CHUNK, -(-count // 2))  # a loop of one turn would be none
+        chunks = -(-count // chunk)
+        padded = [jnp.pad(word, [(0, chunks * chunk - count)] + [(0, 0)] * len(lead)) for word in flat]
+        rows = [word.reshape(chunks, chunk, *lead) for word in padded]
+        made = jax.lax.map(lambda own: whole(*(jnp.moveaxis(word, 0, -1) for word in own)), rows)
+        return tuple(table.reshape(chunks * chunk, -1)[:count].reshape(*shape, -1) for table in made)
+
+    shape = words[0].shape[axes is not None :]
+    count = math.prod(shape)
+    return jax.lax.platform_dependent(*words, cpu=looped, default=whole) if count > 1 else whole(*words)
+
+
+def _words(positions, turns) -> tuple[jax.Array, ...]:
+    """What angles are made from: the words of exact positions, or float32 positions where angles are products."""
+    exact = turns is not None and jnp.issubdtype(jnp.result_type(positions), jnp.integer)
+    return split(positions) if exact else (jnp.asarray(positions, jnp.float32),)
+
+
+def _cos_sin(words, frequencies, turns, axes) -> tuple[jax.Array, jax.Array]:
+    def by_pair(word):  # [..., 1] where all pairs share a position, else [..., P]
+        return word[..., None] if axes is None else jnp.moveaxis(word[np.array(axes)], 0, -1)
+
+    lifted = (1,) * (words[0].ndim - (axes is not None)) + np.shape(frequencies)[-1:]
+    if len(words) == 1:
+        angle = by_pair(words[0]) * jnp.asarray(frequencies, jnp.float32).reshape(lifted)
         return jnp.cos(angle), jnp.sin(angle)
-    high, low = (by_pair(word) for word in split(positions))
+    high, low = map(by_pair, words)
     turns_high, turns_low = (jnp.asarray(word).reshape(lifted) for word in turns)
     return _trigonometry(*_reduce(_multiply(high, low, turns_high, turns_low)))
 

@@ -121,7 +121,7 @@ def rotation_tables(positions, spectrum: Spectrum) -> tuple[jax.Array, jax.Array
       ValueError: if the spectrum has axes that positions lack.
     """
     _check_axes(np.shape(positions), spectrum.axes)
-    cos, sin = phase.cos_sin(positions, spectrum.frequencies, spectrum.turns, spectrum.axes)
+    cos, sin = phase.tables(positions, spectrum.frequencies, spectrum.turns, spectrum.axes)
     amplitude = jnp.asarray(spectrum.amplitude, jnp.float32)
     return cos * amplitude, sin * amplitude
 
@@ -151,7 +151,8 @@ def apply_rotary(x, cos, sin, *, layout: Layout = "interleaved") -> jax.Array:
     rotating, rest = x[..., : 2 * pairs].astype(dtype), x[..., 2 * pairs :]
     if layout == "half":
         first, second = jnp.split(rotating, 2, axis=-1)
-        rotated = jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+        # stacked, which XLA on CPUs writes as two runs, and not concatenated, which it writes feature by feature
+        rotated = jnp.stack([first * cos - second * sin, second * cos + first * sin], axis=-2).reshape(rotating.shape)
     else:
         pair = rotating.reshape((*rotating.shape[:-1], pairs, 2))
         # the partner of each feature times a signed sine: one pass over memory, with no strided slices
