@@ -64,8 +64,8 @@ def cos_sin(positions, frequencies, turns=None, axes=None) -> tuple[jax.Array, j
 def tables(positions, frequencies, turns=None, axes=None) -> tuple[jax.Array, jax.Array]:
     """`cos_sin`, for results that are used many times over: by every batch element, head and layer.
 
-    XLA on CPUs would fuse the cosines into the loops that use them and make them anew for each use, 2 to 11 times the work of a
-    rotation; a barrier does not keep it from that, but a loop of their own does. On an accelerator it is the loop that would
+    XLA on CPUs would fuse the cosines into the loops that use them and make them anew for each use, several times the work of
+    a rotation; a barrier does not keep it from that, but a loop of their own does. On an accelerator it is the loop that would
     cost more.
     """
     return _tables(_words(positions, turns), frequencies, turns, axes)

@@ -79,12 +79,12 @@ class Block(nnx.Module):
         self.down = nnx.Linear(hidden, d, use_bias=False, rngs=rngs)
 
     def __call__(self, x, shape, rotation, attend, remember):
-        """x [B*T, D] after this block, and the keys and values that `remember` gave to attend to."""
+        """x [B*T, D] after this block, and the memory of keys and values, which `remember` gives with those to attend to."""
         qkv = self.qkv(self.attention_norm(x)).reshape((*shape, 3, self.config.heads, self.config.head_dim))
         q, k = rotation(qkv[..., 0, :, :], qkv[..., 1, :, :])
-        k, v = remember(k, qkv[..., 2, :, :])
+        k, v, memory = remember(k, qkv[..., 2, :, :])
         x = x + self.out(attend(q, k, v).reshape(x.shape))
-        return x + self.down(jax.nn.relu(self.up(self.mlp_norm(x)))), (k, v)
+        return x + self.down(jax.nn.relu(self.up(self.mlp_norm(x)))), memory
 
 
 class Transformer(nnx.Module):
@@ -116,7 +116,8 @@ class Transformer(nnx.Module):
         """
         encoding = self.config.encoding if encoding is None else encoding
         length = jnp.max(positions) + 1 if positions.size else 0
-        logits, _ = self._forward(tokens, positions, positions, encoding, length, 0, real, lambda _, k, v: (k, v))
+        keys = positions, 0, real
+        logits, _ = self._forward(tokens, positions, keys, encoding, length, None, lambda memory, _, k, v: (k, v, memory))
         return logits
 
     def decode(self, tokens, positions, cache: Cache, *, encoding: Encoding | None = None, real=None):
@@ -135,21 +136,17 @@ class Transformer(nnx.Module):
         positions = jnp.broadcast_to(positions, (*positions.shape[:-2], batch, count))
         real = jnp.ones((batch, count), bool) if real is None else real
 
-        def put(column, new, axis):
-            return jax.lax.dynamic_update_slice_in_dim(column, new.astype(column.dtype), start, axis)
+        def put(columns, new, at, axis):
+            return jax.lax.dynamic_update_slice(columns, new.astype(columns.dtype), [*at[:axis], start, *at[axis:]])
 
-        all_positions, all_real = put(cache.positions, positions, -1), put(cache.real, real, 1)
-        logits, kept = self._forward(
-            tokens,
-            positions,
-            all_positions,
-            encoding,
-            capacity,
-            start,
-            all_real,
-            lambda layer, k, v: (put(cache.keys[layer], k, 1), put(cache.values[layer], v, 1)),
-        )
-        keys, values = (jnp.stack(columns) for columns in zip(*kept, strict=True))
+        def remember(memory, layer, k, v):  # written in place: no step of a loop copies what was there before
+            keys, values = (put(columns, new[None], (layer, 0, 0, 0), 2) for columns, new in zip(memory, (k, v), strict=True))
+            return keys[layer], values[layer], (keys, values)
+
+        all_positions = put(cache.positions, positions, (0,) * (positions.ndim - 1), positions.ndim - 1)
+        all_real = put(cache.real, real, (0,), 1)
+        keys, memory = (all_positions, start, all_real), (cache.keys, cache.values)
+        logits, (keys, values) = self._forward(tokens, positions, keys, encoding, capacity, memory, remember)
         logits = jnp.where(start + count <= capacity, logits, jnp.nan)
         return logits, Cache(keys, values, all_positions, all_real, start + count)
 
@@ -163,19 +160,21 @@ class Transformer(nnx.Module):
             )
         return short
 
-    def _forward(self, tokens, positions, k_positions, encoding, length, start, real, remember):
-        """Logits, and each layer's keys and values, which `remember` makes from the layer's new ones."""
-        config = self.config
+    def _forward(self, tokens, positions, keys, encoding, length, memory, remember):
+        """Logits, and the memory after them.
+
+        `keys` are the positions of all keys, which of them the first token is, and which are real. `remember` takes the
+        memory, a layer and its new keys and values, and gives those to attend to, and the memory with the new ones.
+        """
+        config, (k_positions, start, real) = self.config, keys
         own = jax.tree.map(lambda p: p[...], self.encoding, is_leaf=lambda p: isinstance(p, nnx.Param))
         x = encoding.embed(own, self.embedding(tokens), positions).reshape((-1, config.features))
         rotation = encoding.rotation(own, positions, positions, head_dim=config.head_dim, length=length)
         shape = tokens.shape[0], config.heads, config.head_dim
         attend = attending(encoding, own, positions, k_positions, shape=shape, causal=config.causal, start=start, real=real)
-        kept = []
         for layer, block in enumerate(self.blocks):
-            x, columns = block(x, tokens.shape, rotation, attend, partial(remember, layer))
-            kept.append(columns)
-        return self.head(self.norm(x)).reshape((*tokens.shape, config.vocabulary)), kept
+            x, memory = block(x, tokens.shape, rotation, attend, partial(remember, memory, layer))
+        return self.head(self.norm(x)).reshape((*tokens.shape, config.vocabulary)), memory
 
 
 def abstract(config: TransformerConfig) -> nnx.GraphDef:

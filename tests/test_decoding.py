@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jrope
-from jrope import transformer
+from jrope import generation, transformer
 from jrope.transformer import TransformerConfig
 
 CAPACITY = 12
@@ -205,3 +205,51 @@ def test_the_room_in_a_cache_says_nothing_about_the_sequence():
     np.testing.assert_allclose(got, want, atol=1e-5)
     with pytest.raises(ValueError, match=r"decode: the spectrum of Rope.* depends on the length"):
         transformer.decode(graphdef, params, tokens, positions, cache)
+
+
+def following(encoding, tokens, real, count):
+    """The likeliest tokens after each prompt, by a full pass of that row alone for each of them."""
+    config = TransformerConfig(vocabulary=11, encoding=encoding, features=16, heads=2)
+    params, graphdef = new(config), transformer.abstract(config)
+    apply = jax.jit(lambda row: transformer.apply(graphdef, params, row[None], jnp.arange(len(row)))[0, -1].argmax())
+    rows = [tokens[i][real[i]] for i in range(len(tokens))]
+    for _ in range(count):
+        rows = [jnp.append(row, apply(row)) for row in rows]
+    return jnp.stack([row[-count:] for row in rows])
+
+
+@pytest.mark.parametrize("encoding", [jrope.Rope(), jrope.Alibi(), jrope.Learned(CAPACITY, scale=1.0)], ids=repr)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_generated_tokens_are_those_of_full_passes(encoding, side):
+    config = TransformerConfig(vocabulary=11, encoding=encoding, features=16, heads=2)
+    real = jnp.array([[True] * 5, [True] * 3 + [False] * 2])
+    real = real[:, ::-1] if side == "left" else real
+    generate = jax.jit(generation.generate, static_argnames=("graphdef", "count"))
+    got = generate(transformer.abstract(config), new(config), TOKENS[:, :5], count=6, real=real)
+    assert jnp.array_equal(got, following(encoding, TOKENS[:, :5], real, 6))
+
+
+def test_generated_tokens_may_be_drawn():
+    """Each from the distribution that the model gives it: at a low temperature the likeliest, and with a key of its own."""
+    config = TransformerConfig(vocabulary=11, encoding=jrope.Rope(), features=16, heads=2)
+    params, graphdef, prompt = new(config), transformer.abstract(config), jnp.tile(TOKENS[:1, :4], (256, 1))
+
+    def drawn(temperature, count):
+        def choose(logits, key):
+            return jax.random.categorical(key, logits / temperature)
+
+        return generation.generate(graphdef, params, prompt, count, choose=choose, key=jax.random.key(5))
+
+    likeliest = generation.generate(graphdef, params, prompt, 4)
+    assert jnp.array_equal(drawn(1e-4, 4), likeliest)
+    first = drawn(1.0, 1)[:, 0]
+    wanted = jax.nn.softmax(transformer.apply(graphdef, params, prompt[:1], jnp.arange(4))[0, -1])
+    got = jnp.bincount(first, length=11) / first.size
+    assert jnp.abs(got - wanted).max() < 4 * jnp.sqrt(wanted * (1 - wanted) / first.size).max()
+
+
+@pytest.mark.parametrize(("length", "count"), [(3, 0), (0, 3)])
+def test_generating_nothing_or_from_nothing_is_an_error(length, count):
+    config = TransformerConfig(vocabulary=11, features=16, heads=2)
+    with pytest.raises(ValueError, match=f"got {length} tokens and {count}"):
+        generation.generate(transformer.abstract(config), new(config), TOKENS[:, :length], count)
