@@ -130,7 +130,7 @@ def _warn(message: str):
 
 @app.command()
 def validate(config: Config, overrides: Overrides = None):
-    """Check a config, and say every mistake in it, without running anything."""
+    """Check a config without running anything: every mistake in keys and values, then every one in how they fit together."""
     experiment = _load(config, overrides)
     trained, evaluated = len(experiment.stages()), len(experiment.encodings)
     print(f"{config}: valid: {trained} encodings to train, {evaluated} to evaluate, {len(experiment.seeds)} seeds")

@@ -21,7 +21,8 @@ Rotations
     xpos(q, k, q_positions, k_positions)     rotation with a decay by distance
 Functions from a spectrum to a spectrum
     Linear, NTK, DynamicNTK, LongRope        scalings
-    Yarn, Llama3, Step, Proportional         scalings by how often a band turns in the trained length
+    Yarn, Llama3, Step                       scalings by how often a band turns in the trained length
+    Proportional                             only the fastest bands turn
     Sections, Axial                          which of several position axes turns each pair
 Additions to the embeddings
     sinusoidal(positions, dim)               lookup(table, positions)

@@ -133,7 +133,7 @@ def apply_rotary(x, cos, sin, *, layout: Layout = "interleaved") -> jax.Array:
       x: [..., T, N, H], floating, N heads of H features.
       cos, sin: [..., T, P], whose axes before P broadcast against those of x before N.
       layout: which features form pair i: "interleaved" takes (2i, 2i+1), as the paper, GPT-J and GLM do; "half" takes
-        (i, i+P), as GPT-NeoX and Llama checkpoints do. Scores are the same in either, weights are not.
+        (i, i+P), as GPT-NeoX and Hugging Face's Llama checkpoints do. Scores are the same in either, weights are not.
 
     Returns:
       As x, in its dtype; computed in float32 (float64 for float64 x) and rounded once.

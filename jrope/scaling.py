@@ -1,9 +1,9 @@
 """RoPE scalings: functions from a spectrum to a spectrum, to run a model past the length it was trained on.
 
 Each is a frozen value that can be compared, hashed, printed and written in a config, and is called on a `Spectrum`, float64 on
-the host or traced. They differ in nothing but which bands they slow down: position interpolation slows all alike, NTK-aware
-scaling the slow ones more, LongRoPE by numbers that were searched for. Those that ask how often a band turns in the trained
-length stand in `scaling_bands`.
+the host or traced. They differ in which bands they slow down, and some raise the amplitude: position interpolation slows all
+alike, NTK-aware scaling the slow ones more, LongRoPE by numbers that were searched for. Those that ask how often a band turns
+in the trained length stand in `scaling_bands`.
 
 Scale a spectrum outside jit. What a scaling makes of one that is a traced argument of a jitted function is traced itself, has
 no exact turns, and its angles are float32 products, right at short positions alone (see `jrope.phase.cos_sin`). Give the

@@ -25,7 +25,7 @@ def temperature(factor, weight: float = 1.0):
 @dataclass(frozen=True)
 class Yarn:
     """YaRN: interpolate the bands that turn less than `beta_slow` times in the trained length, keep those that turn more
-    than `beta_fast` times, ramp between, and raise the attention temperature.
+    than `beta_fast` times, ramp between, and sharpen the softmax (a temperature below 1).
 
     With `c(r)` the (real) index of the band that turns r times in `original_length`,
 

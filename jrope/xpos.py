@@ -29,7 +29,7 @@ _GREATEST_EXPONENT = 64.0  # of e: between float32's 87 and the range that value
 
 
 def reach(scale_base: float) -> int:
-    """How far from the origin a position may be: the slowest decay, of pair 0, is by 0.4 / 1.4 every scale_base."""
+    """How far from the origin a position may be: the fastest decay, of pair 0, is to 0.4 / 1.4 every scale_base."""
     return min(math.floor(scale_base * _GREATEST_EXPONENT / math.log(1.4 / 0.4)), 2**31)
 
 

@@ -307,4 +307,4 @@ def test_list_names_every_config():
 def test_validate_says_what_a_config_will_do():
     done = command("validate", "configs/quick.toml")
     assert done.returncode == 0
-    assert "3 encodings to train, 6 to evaluate, 3 seeds" in done.stdout
+    assert "3 encodings to train, 6 to evaluate, 5 seeds" in done.stdout

@@ -21,11 +21,14 @@ HEADING = """# Published claims, and what was measured here
 <!-- claims -->
 
 Written by `python -m experiments report --all` from the stored results, never by hand. Models here have two layers of 64
-features and read strings of a dozen symbols; the papers' have up to billions of parameters. A verdict is about this scale.
+features and read strings of a dozen symbols, or streams of 64; the papers' have up to billions of parameters. A verdict is
+about this scale.
 
-*agrees*: the claimed sign in every seed, paired, and at least 2 points of accuracy (or 0.02 nats) on average; five seeds of
-one sign have a chance of 1 in 32. *disagrees*: the same with the other sign. *undecided*: neither. *not testable*: a model has
-not fitted the trained length, or no experiment bears on it. Numbers: token accuracy in %, or nats; mean (range) over seeds.
+Of two encodings, *agrees*: the claimed sign in every seed, paired, and at least 2 points of accuracy (or 0.02 nats) on
+average; five seeds of one sign have a chance of 1 in 32. *disagrees*: the same with the other sign. *undecided*: neither.
+Where another question is asked, the row says what: it is judged in each seed, and *undecided* if they differ. *not
+testable*: a model has not fitted the trained length, or no experiment bears on it. Numbers: token accuracy in %, or nats;
+mean (range) over seeds.
 """
 RESOLUTION = 0.005  # of an accuracy: seeds that all agree have no range, though a new one may differ by so much
 

@@ -53,6 +53,11 @@ class Comparison:
     def scores(self) -> list[Score]:
         return [score for score in vars(self).values() if isinstance(score, Score)]
 
+    @property
+    def asked(self) -> str:
+        """The question, where it is another than whether one score is higher."""
+        return ""
+
     def verdict(self, *values: list[float]) -> str:
         """Of the values of each score, seed by seed."""
         raise NotImplementedError
@@ -63,6 +68,7 @@ class Comparison:
         told = [score.told(study) for score in scores]
         # the place is said again where it is another
         measured = ", ".join((place if i == 0 or place != places[0] else "") + told[i] for i, place in enumerate(places))
+        measured += f"; asked: {self.asked}" if self.asked else ""
         for score in scores:
             if not score.has_fitted(study):
                 return Finding(f"{measured}; {score.label} has not fitted", "not testable")
@@ -93,6 +99,10 @@ class AtLeast(Comparison):
     score: Score
     value: float
 
+    @property
+    def asked(self):
+        return f"at least {100 * self.value:g}"
+
     def verdict(self, *values):
         return _of_all([value >= self.value for value in values[0]])
 
@@ -104,6 +114,10 @@ class Alike(Comparison):
     a: Score
     b: Score
 
+    @property
+    def asked(self):
+        return f"within {100 * WORTH:g} points"
+
     def verdict(self, *values):
         return _of_all([abs(a - b) <= WORTH for a, b in zip(*values, strict=True)])
 
@@ -114,6 +128,10 @@ class Spread(Comparison):
 
     score: Score
     value: float
+
+    @property
+    def asked(self):
+        return f"seeds {100 * self.value:g} points apart"
 
     def verdict(self, *values):
         return "agrees" if max(values[0]) - min(values[0]) >= self.value else "disagrees"
