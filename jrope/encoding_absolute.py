@@ -45,8 +45,8 @@ class Learned(Encoding):
 
     Attributes:
       max_length: rows of the table.
-      scale: standard deviation of the initial table. The default is that of GPT-2 in transformers, whose token embeddings start
-        as small; beside those of `jrope.transformer`, of unit variance, it starts as a whisper, and 1.0 as their equal.
+      scale: standard deviation of the initial table. The default is that of GPT-2 in transformers, whose token embeddings
+        start as small; beside those of `jrope.transformer`, of unit variance, it starts as a whisper, and 1.0 as their equal.
       mode: "nan": beyond the table the encoding has no value (NaN under jit, an error outside); "clip": it has that of the
         nearest row.
     """
