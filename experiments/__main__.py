@@ -196,14 +196,16 @@ def show(
 
 
 Directories = Annotated[list[Path] | None, typer.Argument(metavar="DIR...", help="The directories of complete runs.")]
-Comparison = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to, if there are several.")]
+Output = Annotated[
+    Path | None, typer.Option("--out", metavar="DIR", help="Where to: by default the run's own folder, or runs/comparison.")
+]
 
 
 @app.command()
 def report(
     directories: Directories = None,
     every: Annotated[bool, typer.Option("--all", help="All stored results of the study, and its claims.")] = False,
-    output: Comparison = Path("runs/comparison"),
+    output: Output = None,
 ):
     """Draw figures and report again from stored results; of several runs of one task, in one report that compares them."""
     if bool(directories) == every:
@@ -221,12 +223,12 @@ def report(
         runs = {directory: store.read(directory) for directory in directories or []}
         if len(runs) == 1:
             ((directory, result),) = runs.items()
-            path = reports.write(result, directory)
+            path = reports.write(result, directory, output)
         else:
             names = {directory.name for directory in runs}
             told = {directory.name if len(names) == len(runs) else str(directory): run for directory, run in runs.items()}
             result = results.merged(told)
-            path = reports.write_comparison(result, told, output)
+            path = reports.write_comparison(result, told, output or Path("runs/comparison"))
         tables.show(result, out)
         print(path)
     except (store.StoreError, results.Incomparable) as error:

@@ -55,6 +55,8 @@ def session(
       DiskError: if it cannot be written.
     """
     path = directory / "manifest.json"
+    if directory.exists() and not directory.is_dir():
+        raise StoreError(f"{directory} is a file: give another --out")
     with telling(directory):
         found = {entry.name for entry in directory.iterdir()} if directory.exists() else set()
         if "manifest.json" not in found and found - {"lock", "manifest.json.tmp"}:

@@ -100,7 +100,10 @@ class Transduction(Task):
             raise ValueError(f"shortest should be at most the trained length, {trained}, got {self.shortest}")
         for length in evaluated if self.unique else ():
             if length > self.symbols:
-                raise ValueError(f"{self.symbols} different symbols make no string of length {length}")
+                raise ValueError(
+                    f"symbols should be at least {length}, since they are all different in a string of that length, got"
+                    f" {self.symbols}"
+                )
 
     def context(self, length):
         return 2 * length + 2

@@ -8,13 +8,15 @@ its first error a tracker is told nothing more.
 import hashlib
 import importlib
 import json
+import os
 import queue
 import re
 import statistics
+import sys
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, Self
 from urllib.parse import quote
@@ -73,6 +75,18 @@ class TensorBoard:
         return self.writers[label]
 
 
+@contextmanager
+def _unattended():
+    """Without a terminal to ask at: who has no key is told so, and not asked for one in the middle of the progress bars."""
+    asked = sys.stdin
+    with open(os.devnull) as nobody:
+        sys.stdin = nobody
+        try:
+            yield
+        finally:
+            sys.stdin = asked
+
+
 class WandB:
     """A run in Weights & Biases, in the project jrope unless WANDB_PROJECT says otherwise; resumed as the run is."""
 
@@ -83,15 +97,16 @@ class WandB:
         # its console capture would fight with the progress bars for the terminal
         settings = self.module.Settings(console="off")
         project = None if self.module.Settings().project else "jrope"
-        self.run = self.module.init(
-            project=project,
-            name=name,
-            id=identity(directory),
-            resume="allow",
-            dir=str(directory),
-            config=config,
-            settings=settings,
-        )
+        with _unattended():
+            self.run = self.module.init(
+                project=project,
+                name=name,
+                id=identity(directory),
+                resume="allow",
+                dir=str(directory),
+                config=config,
+                settings=settings,
+            )
         self.run.define_metric("training/*", step_metric="step")
         self.run.define_metric("at_length/*", step_metric="length")
 

@@ -61,7 +61,8 @@ class Spectrum:
             if not np.all(np.isfinite(self.frequencies)):
                 raise ValueError(f"Spectrum: frequencies must be finite, got {self.frequencies}")
         if phase.is_concrete(self.amplitude):
-            object.__setattr__(self, "amplitude", float(self.amplitude))
+            # an array, since libraries that split a pytree into arrays and the rest would make a number part of a program
+            object.__setattr__(self, "amplitude", np.asarray(self.amplitude, np.float64))
         if self.axes is not None:
             object.__setattr__(self, "axes", tuple(int(axis) for axis in self.axes))
             pairs = self.frequencies.shape[-1]
@@ -178,8 +179,11 @@ def rotate(x, positions, spectrum: Spectrum, *, layout: Layout = "interleaved") 
 
     Raises:
       ValueError: if the shapes do not fit or the layout is unknown.
-      TypeError: if x is not floating.
+      TypeError: if x is not floating, or `spectrum` is none: a scaling is to be called on one.
     """
+    if not isinstance(spectrum, Spectrum):
+        one = f"such as jrope.spectrum({np.shape(x)[-1]})"
+        raise TypeError(f"rotate: spectrum must be a jrope.Spectrum, {one}, got {spectrum!r}")
     x, shape = jnp.asarray(x), np.shape(positions)
     if spectrum.axes is not None and len(shape) >= x.ndim - 1:
         _check_axes(shape, spectrum.axes)

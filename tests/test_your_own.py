@@ -1,6 +1,7 @@
 """The user's own encoding and task: what docs/your-own.md shows, run."""
 
 import re
+import sys
 import threading
 from pathlib import Path
 
@@ -61,3 +62,60 @@ def test_the_task_of_the_page_answers_as_it_says(mine):
     for row in np.asarray(tokens):
         np.testing.assert_array_equal(row[7:12], np.roll(row[1:6], -2))
     assert mask.sum() == 3 * 6
+
+
+BROKEN = """
+class Undecorated(Ramp):
+    more: float = 1.0
+
+@dataclass(frozen=True)
+class HeadsLast(Ramp):
+    def bias(self, params, q_positions, k_positions, *, num_heads):
+        return jnp.moveaxis(super().bias(params, q_positions, k_positions, num_heads=num_heads), -3, -1)
+
+@dataclass(frozen=True)
+class NoSuchParameter(Ramp):
+    def bias(self, params, q_positions, k_positions, *, num_heads):
+        return params["slopes"]
+
+@dataclass(frozen=True)
+class Forgetful(Ramp):
+    def bias(self, params, q_positions, k_positions):
+        return None
+
+@dataclass(frozen=True)
+class Short(Rotate):
+    def sample(self, key, batch, length, *, training=False):
+        tokens, mask = super().sample(key, batch, length, training=training)
+        return tokens[:, 1:], mask
+"""
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("encodings.ramp.strat=1", "encodings.ramp: strat: unknown key, did you mean 'start'?"),
+        ("encodings.ramp.type='mine:Rmap'", "has no class 'Rmap', did you mean 'mine:Ramp'?"),
+        ("encodings.ramp.type='mine.Ramp'", "unknown encoding 'mine.Ramp', did you mean 'mine:Ramp'?"),
+        ("encodings.ramp.type='nowhere:Ramp'", "No module named 'nowhere'; modules are looked for in "),
+        ("encodings.ramp.type='mine:Undecorated'", "'mine:Undecorated' should be a frozen dataclass"),
+        (
+            "encodings.ramp.type='mine:HeadsLast'",
+            "ramp: bias should give [..., N, T, S], heads by queries by keys, here [2, 5, 7], gives [5, 7, 2]",
+        ),
+        ("encodings.ramp.type='mine:NoSuchParameter'", "encodings.ramp: bias fails with KeyError: 'slopes'"),
+        (
+            "encodings.ramp.type='mine:Forgetful'",
+            "bias fails with TypeError: Forgetful.bias() got an unexpected",
+        ),
+        ("task.type='mine:Short'", "task: sample should give [B, context + 1] here [2, 27], gives [2, 26]"),
+        ("encodings.rmap.start=1", "'encodings.rmap.start=1': unknown encoding 'rmap', did you mean 'ramp'?"),
+    ],
+)
+def test_what_is_wrong_with_a_class_of_ones_own_is_told_before_training(mine, monkeypatch, override, told):
+    (mine.parent / "mine.py").write_text(block("python") + BROKEN)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    with pytest.raises(load.ConfigError) as error:
+        load.load(mine, [override])
+    assert told in str(error.value)
+    assert len(str(error.value).splitlines()) == 1

@@ -9,9 +9,10 @@ from typing import Any
 
 import pydantic
 
-from experiments.config import size
+from experiments.config import size, traced
 from experiments.config.experiment import EXTENDS, AnyEncoding, Experiment, Extends, FineTune
-from experiments.config.sections import TAGGED, Section, Typed
+from experiments.config.imported import imports
+from experiments.config.sections import OWN, TAGGED, Section, Typed
 from experiments.config.sweep import expanded
 from experiments.text import plain, shown
 
@@ -55,9 +56,16 @@ def validate(data: dict[str, Any]) -> Experiment:
         experiment = Experiment.model_validate(data)
     except pydantic.ValidationError as error:
         raise ConfigError("\n".join(_line(e) for e in error.errors(include_url=False))) from None
-    if mistakes := list(_mistakes(experiment)):
+    if mistakes := list(_mistakes(experiment)) or list(_mistakes_of_own(experiment)):
         raise ConfigError("\n".join(dict.fromkeys(mistakes)))
     return experiment
+
+
+def _mistakes_of_own(experiment: Experiment):
+    """What is wrong with what the config imports."""
+    encodings = {label: section for label, section in experiment.encodings.items() if isinstance(section, Typed)}
+    own = [label for label, section in encodings.items() if any(imports(section))]
+    return traced.mistakes(experiment, own, task=any(imports(experiment.task)))
 
 
 def encoding_section(data: dict[str, Any], overrides: Sequence[str]) -> Typed:
@@ -100,6 +108,10 @@ def _override(data: dict[str, Any], override: str):
         parsed = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
         parsed = {}
+    others = data.get("encodings")
+    new = keys[0] == "encodings" and len(keys) > 2 and isinstance(others, dict) and keys[1] not in others
+    if new and keys[2] not in ("type", "extends"):  # with which one begins
+        raise ConfigError(f"{shown(override)}: {unknown(keys[1], others, 'encoding')}")
     for i, key in enumerate(keys[:-1]):
         data = data.setdefault(key, {})
         if not isinstance(data, dict):
@@ -127,7 +139,7 @@ def _mistakes(experiment: Experiment):
             for length in trained:
                 experiment.task_value().check(length, lengths)
         except ValueError as error:
-            yield f"task: {error}"
+            yield f"task: {error} (evaluate.multiples of task.length, {task.length}, are {lengths})"
         for label, section in experiment.encodings.items():
             yield from _mistakes_of_encoding(experiment, label, section)
 
@@ -199,19 +211,22 @@ def _line(error: Any) -> str:
     if kind in ("literal_error", "enum"):
         return f"{path}: should be {error['ctx']['expected']}, got {shown(given)}"
     if kind == "value_error":
-        return f"{path}: {error['ctx']['error']!s}" + ("" if isinstance(given, dict) else f", got {shown(given)}")
+        return f"{path}: {plain(str(error['ctx']['error']))}" + ("" if isinstance(given, dict) else f", got {shown(given)}")
     return f"{path}: {error['msg'].replace('Input should', 'should')}, got {shown(given)}"
 
 
 def _untyped(path: str, kind: str, given: Any) -> str:
     """The error of a section that should say what it is by its `type`."""
     tags = [tag for tag, model in TAGGED.items() if tag.startswith(f"<{kind} ") and model is not Extends]
-    names = [tag.removeprefix(f"<{kind} ")[:-1] for tag in tags]
+    names = [name for tag in tags if (name := tag.removeprefix(f"<{kind} ")[:-1]) != OWN]
     if not isinstance(given, dict):
         return f"{path}: should be a section with a `type`, one of {_listed(names)}, got {shown(given)}"
     if "type" not in given:
         return f"{path}: needs a `type`, one of {_listed(names)}"
-    return f"{path}.type: {unknown(given['type'], names, kind)}"
+    module, dot, name = given["type"].rpartition(".") if isinstance(given["type"], str) else ("", "", "")
+    if dot:
+        return f"{path}.type: unknown {kind} {shown(given['type'])}, did you mean '{plain(module)}:{plain(name)}'?"
+    return f"{path}.type: {unknown(given['type'], names, kind)} (or a class of your own, as module:Class)"
 
 
 def _model(location: tuple) -> type[Section]:

@@ -14,7 +14,7 @@ from experiments.results import Result
 
 def bands(result: Result) -> alt.TopLevelMixin | None:
     """Each pair's wavelength over the trained context, and what is left of its frequency after scaling, for the scalings as
-    they are at the longest length; None if nothing rotates."""
+    they are at the longest length; None if nothing is scaled."""
     parents, trained = result["task"]["parents"], result["task"]["trained_context"]
     points = []
     for alike in _alike(result):
@@ -25,7 +25,7 @@ def bands(result: Result) -> alt.TopLevelMixin | None:
                 wavelength = 2 * math.pi / frequency / trained
                 points.append({"encoding": ", ".join(alike), "pair": i, "wavelength": wavelength, "kept": kept})
     labels = list(dict.fromkeys(point["encoding"] for point in points))
-    if not points:
+    if all(point["kept"] == 1 for point in points):
         return None
     longest = max(results.multiples(result))
     subtitle = [

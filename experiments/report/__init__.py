@@ -29,16 +29,19 @@ CAPTIONS = {
 }
 
 
-def write(result: Result, directory: Path) -> Path:
-    """Draws the figures of a run and writes report.html beside them; returns the report's path.
+def write(result: Result, directory: Path, output: Path | None = None) -> Path:
+    """Draws the figures of a run and writes report.html beside them, in its directory or another; returns the report's path.
 
     Raises:
       DiskError: if one of the files cannot be written.
     """
     drawn = figures.figures(result)
-    figures.save(drawn, directory)
-    path = directory / "report.html"
     metrics = read_lines(directory / "metrics.jsonl")
+    output = output or directory
+    with telling(output):
+        output.mkdir(parents=True, exist_ok=True)
+    figures.save(drawn, output)
+    path = output / "report.html"
     write_bytes(path, render(result, {directory.name: result}, drawn, metrics).encode())
     return path
 

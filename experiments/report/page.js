@@ -8,6 +8,7 @@ function themed(spec) {
   const own = JSON.parse(text.replaceAll('"~', '"#'));
   const ink = dark.matches ? "#dddddd" : "#222222";
   for (const part of ["axis", "legend"]) own.config[part] = { ...own.config[part], labelColor: ink, titleColor: ink };
+  if (matchMedia("(max-width: 700px)").matches) own.config.legend = { ...own.config.legend, orient: "bottom", columns: 2, labelLimit: 130 };
   own.config.title = { ...own.config.title, color: ink, subtitleColor: ink };
   own.config.header = { ...own.config.header, labelColor: ink };
   return { ...own, background: "transparent" };
