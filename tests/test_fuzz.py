@@ -42,7 +42,7 @@ def runs(tmp_path_factory):
 
 @pytest.mark.parametrize(("name", "command"), [("whole", "report"), ("stopped", "resume")])
 def test_a_run_with_any_broken_file_ends_in_words(runs, name, command, monkeypatch):
-    def rendered(result, directory):  # the report without its pictures, which take a second
+    def rendered(result, directory, output=None):  # the report without its pictures, which take a second
         report.render(result, {"run": result}, figures.figures(result), files.read_lines(directory / "metrics.jsonl"))
         return directory
 

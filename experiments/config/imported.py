@@ -77,7 +77,7 @@ def _told(error: Any, model: type[Section]) -> str:
 
 @cache
 def _section(name: str, cls: Any) -> type[Typed]:
-    if "__dataclass_params__" not in vars(cls):
+    if inspect.get_annotations(cls) and "__dataclass_params__" not in vars(cls):  # fields, or so they were meant
         raise ValueError(f"type: {name!r} should be a frozen dataclass: @dataclass(frozen=True) is missing before the class")
     for f in dataclasses.fields(cls):
         if f.name in Imported.model_fields:
