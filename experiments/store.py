@@ -107,7 +107,7 @@ def _holder(path: Path) -> str:
 def _continued(directory: Path, config: dict[str, Any], here: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The manifest of a run that is to be continued with this config, and what has changed around it."""
     manifest = _manifest(directory)
-    then, now_ = _flat(manifest["config"]), _flat(config)
+    then, now_ = flat(manifest["config"]), flat(config)
     changed = [
         f"  {plain(key)}: {shown(then.get(key))}, now {shown(now_.get(key))}"
         for key in {**then, **now_}
@@ -154,11 +154,11 @@ def digest(config: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
-def _flat(value, path: str = "") -> dict[str, Any]:
+def flat(value, path: str = "") -> dict[str, Any]:
     """`{"a": {"b": 1}}` as `{"a.b": 1}`."""
     if not isinstance(value, dict):
         return {path: value}
-    return {k: v for key, inner in value.items() for k, v in _flat(inner, f"{path}.{key}" if path else key).items()}
+    return {k: v for key, inner in value.items() for k, v in flat(inner, f"{path}.{key}" if path else key).items()}
 
 
 def environment() -> dict[str, Any]:

@@ -129,6 +129,9 @@ def test_several_runs_in_one_report(zero_shot, tmp_path):
     html = path.read_text()
     assert "second: alibi" in html
     assert "mean of 1 to 2 seeds" in html
+    (differing,) = re.findall("<caption>What differs between the configs</caption>.*?</table>", html, re.DOTALL)
+    assert re.findall('<th scope="row">(.*?)</th>', differing) == list(report._differences(runs))
+    assert "encodings.rope" in " ".join(report._differences(runs))
     assert html.count("python -m experiments run it.toml") == 2
     other["task"]["trained_length"] = 11
     with pytest.raises(

@@ -4,6 +4,7 @@ text."""
 import json
 from collections.abc import Mapping
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from experiments.figures import style
 from experiments.files import read_lines, telling, write_bytes
 from experiments.remarks import remarks
 from experiments.results import Result
+from experiments.store import flat
+from experiments.text import shown
 
 METRICS = {"accuracy": "Token accuracy", "exact_match": "Exact match", "loss": "Loss (nats per answer)"}
 Figures = Mapping[str, dict[str, Any]]  # Vega-Lite, by name
@@ -82,12 +85,20 @@ def render(result: Result, runs: Mapping[str, Result], drawn: Figures, metrics: 
         charts=charts,
         printed=drawn,
         seeds=style.seeds_sentence(result),
+        differences=_differences(runs),
         dump=lambda config: json.dumps(config, indent=2),
         style=Markup((folder / "page.css").read_text(encoding="utf-8")),
         charts_json=_embedded(charts),
         explored_json=_embedded(explored),
         script=_script(),
     )
+
+
+def _differences(runs: Mapping[str, Result]) -> dict[str, list[str]]:
+    """The keys whose values differ between the configs of several runs, and those values."""
+    configs = [flat(run["config"]) for run in runs.values()]
+    keys = [key for key in dict.fromkeys(chain(*configs)) if any(config.get(key) != configs[0].get(key) for config in configs)]
+    return {key: [shown(config[key]) if key in config else "–" for config in configs] for key in keys}
 
 
 @cache
