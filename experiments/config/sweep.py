@@ -12,6 +12,8 @@ import copy
 import itertools
 from typing import Any
 
+from experiments.text import shown
+
 LARGEST_SWEEP = 1000
 
 
@@ -36,11 +38,11 @@ def expanded(data: dict[str, Any]) -> dict[str, Any]:
 def _each(label: str, section: dict[str, Any]) -> dict[str, Any]:
     sweep, path = section["sweep"], f"encodings.{label}.sweep"
     if not isinstance(sweep, dict) or not sweep:
-        raise ValueError(f'{path}: should be a table of lists, such as {{ "scaling.beta_fast" = [2, 4] }}, got {sweep!r}')
+        raise ValueError(f'{path}: should be a table of lists, such as {{ "scaling.beta_fast" = [2, 4] }}, got {shown(sweep)}')
     for key, values in sweep.items():
-        scalars = isinstance(values, list) and values and all(isinstance(value, bool | int | float | str) for value in values)
+        scalars = isinstance(values, list) and values and all(map(_is_scalar, values))
         if not scalars or len(set(map(repr, values))) < len(values):
-            raise ValueError(f"{path}.{key}: should be a list of different values, got {values!r}")
+            raise ValueError(f"{path}.{key}: should be a list of different values, got {shown(values)}")
     if (size := _product(sweep)) > LARGEST_SWEEP:
         raise ValueError(f"{path}: should make at most {LARGEST_SWEEP} encodings, makes {size}")
     found = {}
@@ -52,6 +54,11 @@ def _each(label: str, section: dict[str, Any]) -> dict[str, Any]:
         name = " ".join([label, *(f"{key.rpartition('.')[2]}={value}" for key, value in values.items())])
         found[name] = {**own, "swept": {"of": label, "values": values}}
     return found
+
+
+def _is_scalar(value: Any) -> bool:
+    """Whether a value can be a part of a name: no table or list, and no integer of more digits than Python writes."""
+    return isinstance(value, bool | float | str) or (isinstance(value, int) and value.bit_length() <= 64)
 
 
 def _product(sweep: dict[str, list]) -> int:

@@ -18,7 +18,8 @@ def extrapolation(result: Result) -> alt.TopLevelMixin:
     panels: dict[str, list[str]] = {}
     for label in labels:
         panels.setdefault(result["config"]["encodings"].get(label, {}).get("panel") or "", []).append(label)
-    subtitle = [style.seeds_sentence(result)]
+    dotted = "chance, which is a random symbol" + (", and the best possible" if result["task"]["floor"] > 0 else "")
+    subtitle = [style.seeds_sentence(result), f"Dotted: the trained length; {dotted}."]
     for label in labels:
         if limit := results.limit(result, label):
             subtitle.append(f"{label} has a value for {limit} positions alone: its line ends with its table.")
@@ -35,16 +36,16 @@ def _row(result: Result, name: str, labels: list[str]) -> alt.HConcatChart:
     trained = style.vertical(task["trained_length"], "trained length", 0.6 * size["height"])
     accuracy = [
         trained,
-        style.horizontal(task["chance"], "chance (a random symbol)"),
+        style.beside(task["chance"], "chance", size["width"]),
         *_lines(result, "accuracy", style.accuracy_axis(), labels, name_at=-13),
     ]
-    loss = [trained, *_loss_layers(result, labels)]
+    loss = [trained, *_loss_layers(result, labels, size["width"])]
     title = {"title": alt.TitleParams(name, anchor="start", fontSize=13)} if name else {}
     left = alt.layer(*accuracy).properties(**size, **title)
-    return alt.hconcat(left, alt.layer(*loss).properties(**size), spacing=28)
+    return alt.hconcat(left, alt.layer(*loss).properties(**size), spacing=style.BESIDE + 18)
 
 
-def _loss_layers(result: Result, labels: list[str]) -> list:
+def _loss_layers(result: Result, labels: list[str], width: float) -> list:
     """The layers of the loss; those of perplexity, its exponential on a logarithmic axis, where there is noise to predict."""
     task = result["task"]
     worst = max([task["chance_loss"], *(point["high"] for point in points_of(result, labels, "loss"))])
@@ -60,8 +61,8 @@ def _loss_layers(result: Result, labels: list[str]) -> list:
         axis = alt.Axis(labelExpr="datum.value < 0 ? '' : datum.label")
         scale = alt.Scale(domain=[-0.1 * worst, 1.05 * worst], nice=False)
         y = alt.Y("mean:Q", title="loss (nats per answer)", scale=scale, axis=axis)
-    floor = [style.horizontal(value(task["floor"]), "best possible", name_at=9)] if noisy else []
-    chance = style.horizontal(value(task["chance_loss"]), "chance (a random symbol)")
+    floor = [style.beside(value(task["floor"]), "best", width)] if noisy else []
+    chance = style.beside(value(task["chance_loss"]), "chance", width)
     return [chance, *floor, *_lines(result, "loss", y, labels, name_at=17, value=value)]
 
 

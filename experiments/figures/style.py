@@ -15,6 +15,7 @@ from experiments.results import Result
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933"]
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left", "triangle-right"]
 SMALL = 11.5
+BESIDE = 46  # pixels right of a panel, for the name of a line across it
 
 
 def data(rows: Sequence[dict[str, Any]]) -> alt.Data:
@@ -94,9 +95,18 @@ def vertical(at: float, text: str, y: float = 200) -> alt.LayerChart:
 
 
 def horizontal(at: float, text: str, name_at: float = -7, x: float = 374) -> alt.LayerChart:
-    """A line across the panel at one value, named that many pixels below it."""
+    """A line across the panel at one value, named within it, that many pixels below the line."""
+    return _across(at, text, alt.value(x), align="right", dy=name_at)
+
+
+def beside(at: float, text: str, width: float) -> alt.LayerChart:
+    """A line across a panel of that width at one value, named outside, where no data can be: in `BESIDE` pixels."""
+    return _across(at, text, alt.value(width + 5), align="left", baseline="middle")
+
+
+def _across(at: float, text: str, x: Any, **placed) -> alt.LayerChart:
     chart = alt.Chart(data([{"at": at, "text": text}])).encode(y="at:Q")
-    label = chart.mark_text(color="#777777", fontSize=SMALL, align="right", dy=name_at).encode(x=alt.value(x), text="text:N")
+    label = chart.mark_text(color="#666666", fontSize=SMALL, **placed).encode(x=x, text="text:N")
     return chart.mark_rule(color="#888888", strokeDash=[2, 3], strokeWidth=1.4) + label
 
 
