@@ -323,7 +323,7 @@ def test_a_sweep_stands_for_one_encoding_for_each_value():
     bases = validated("encodings.x={type='rope', sweep={base=[10.0, 100.0]}}")
     assert bases.encoding("x base=10.0", 1) == jrope.Rope(10.0)
     endless = validated().record() | {"encodings": {"rope": {"type": "rope", "sweep": {"base": [10**4999, 2]}}}}
-    with pytest.raises(ConfigError, match=r"^encodings\.rope\.sweep\.base: should be a list of different values, got list too"):
+    with pytest.raises(ConfigError, match=r"^encodings\.rope\.sweep\.base: should be a list of .*, got list too large"):
         validate(endless)
     assert told("encodings.rope.sweep={base=3}") == ["encodings.rope.sweep.base: should be a list of different values, got 3"]
     assert told("encodings.rope.sweep={base=[3.0, 3.0]}")[0].startswith("encodings.rope.sweep.base: should be a list of diff")
