@@ -322,6 +322,9 @@ def test_a_sweep_stands_for_one_encoding_for_each_value():
     assert validate(experiment.record()) == experiment
     bases = validated("encodings.x={type='rope', sweep={base=[10.0, 100.0]}}")
     assert bases.encoding("x base=10.0", 1) == jrope.Rope(10.0)
+    separator = {"rope": {"type": "rope", "sweep": {"base": [1.0], "\x1e": None}}}
+    with pytest.raises(ConfigError, match=r"^encodings\.rope\.sweep\.\\x1e: should be a list of different values, got None$"):
+        validate(validated().record() | {"encodings": separator})
     endless = validated().record() | {"encodings": {"rope": {"type": "rope", "sweep": {"base": [10**4999, 2]}}}}
     with pytest.raises(ConfigError, match=r"^encodings\.rope\.sweep\.base: should be a list of .*, got list too large"):
         validate(endless)

@@ -16,7 +16,7 @@ from experiments.config.sections import OWN, TAGGED, Section, Typed
 from experiments.config.sweep import expanded
 from experiments.text import plain, shown
 
-LONGEST_CONTEXT = 16_384  # tokens; beyond it, dense attention does not fit the memory of the machines this is for
+LONGEST_CONTEXT = 16_384  # tokens; beyond it, evaluation takes hours on the machines this is for
 
 
 class ConfigError(Exception):

@@ -12,7 +12,7 @@ import copy
 import itertools
 from typing import Any
 
-from experiments.text import shown
+from experiments.text import plain, shown
 
 LARGEST_SWEEP = 1000
 
@@ -30,19 +30,19 @@ def expanded(data: dict[str, Any]) -> dict[str, Any]:
     for label, section in encodings.items():
         new = _each(label, section) if isinstance(section, dict) and "sweep" in section else {label: section}
         for twice in found.keys() & new.keys():
-            raise ValueError(f"encodings.{label}: makes an encoding {twice!r}, which there is already")
+            raise ValueError(f"encodings.{plain(label)}: makes an encoding {twice!r}, which there is already")
         found |= new
     return {**data, "encodings": found}
 
 
 def _each(label: str, section: dict[str, Any]) -> dict[str, Any]:
-    sweep, path = section["sweep"], f"encodings.{label}.sweep"
+    sweep, path = section["sweep"], f"encodings.{plain(label)}.sweep"
     if not isinstance(sweep, dict) or not sweep:
         raise ValueError(f'{path}: should be a table of lists, such as {{ "scaling.beta_fast" = [2, 4] }}, got {shown(sweep)}')
     for key, values in sweep.items():
         scalars = isinstance(values, list) and values and all(map(_is_scalar, values))
         if not scalars or len(set(map(repr, values))) < len(values):
-            raise ValueError(f"{path}.{key}: should be a list of different values, got {shown(values)}")
+            raise ValueError(f"{path}.{plain(key)}: should be a list of different values, got {shown(values)}")
     if (size := _product(sweep)) > LARGEST_SWEEP:
         raise ValueError(f"{path}: should make at most {LARGEST_SWEEP} encodings, makes {size}")
     found = {}
@@ -73,5 +73,5 @@ def _set(section: dict[str, Any], key: str, value: Any, path: str):
     for name in parents:
         section = section.setdefault(name, {})
         if not isinstance(section, dict):
-            raise ValueError(f"{path}.{key}: {name!r} is a value, not a section with keys")
+            raise ValueError(f"{path}.{plain(key)}: {name!r} is a value, not a section with keys")
     section[last] = value
