@@ -165,3 +165,13 @@ def test_each_figure_has_a_text_alternative_and_each_table_its_numbers(zero_shot
     assert all(len(text) > 30 for text in charts)
     assert "0.550 (0.500–0.600)" in html
     assert 'data-value="0.55"' in html
+
+
+@pytest.mark.parametrize(
+    "bad", [{"encoding": {}}, {"encoding": None}, {"step": 10**4999}, {"step": "x"}, {"loss": "x"}, {"loss": None}]
+)
+def test_a_damaged_row_of_metrics_is_left_out_of_the_figure(zero_shot, bad):
+    good = [{"encoding": "rope", "seed": 0, "step": step, "loss": 1.5} for step in (10, 20)]
+    drawn = figures.training(zero_shot, [*good, good[0] | bad]).to_dict()
+    assert drawn == figures.training(zero_shot, good).to_dict()
+    assert figures.training(zero_shot, [good[0] | bad]) is None

@@ -15,10 +15,11 @@ MARKS = 120  # at most, for each line
 
 
 def training(result: Result, metrics: list[dict[str, Any]]) -> alt.TopLevelMixin | None:
-    """Mean loss over seeds of each trained encoding, on a logarithmic axis; None without metrics."""
+    """Mean loss over seeds of each trained encoding, on a logarithmic axis; None without metrics. In a damaged file what is
+    no row of them is left out."""
     losses: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in metrics:
-        if row.get("loss") is not None:
+        if _is_loss(row):
             losses[row["encoding"]][row["step"]].append(max(row["loss"], 1e-6))
     labels = [label for label in results.labels(result) if label in losses]
     points = []
@@ -41,3 +42,8 @@ def training(result: Result, metrics: list[dict[str, Any]]) -> alt.TopLevelMixin
         .properties(width=560, height=300)
     )
     return style.titled(chart, "Training loss")
+
+
+def _is_loss(row: dict[str, Any]) -> bool:
+    label, step, loss = (row.get(name) for name in ("encoding", "step", "loss"))
+    return isinstance(label, str) and isinstance(step, int) and 0 <= step < 2**63 and isinstance(loss, float)
