@@ -102,7 +102,7 @@ def quick(tmp_path_factory):
     """The report of the committed result, and that result."""
     folder = tmp_path_factory.mktemp("quick")
     result = store.read(ROOT / "docs" / "study" / "quick")
-    return report.write(result, folder), result
+    return report.write(result, ROOT / "docs" / "study" / "quick", folder), result
 
 
 def test_headings_sort_the_table(quick, opened):

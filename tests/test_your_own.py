@@ -84,6 +84,16 @@ class Forgetful(Ramp):
         return None
 
 @dataclass(frozen=True)
+class Speechless(Ramp):
+    def embed(self, params, x, positions):
+        x + 1
+
+@dataclass(frozen=True)
+class Single(Ramp):
+    def rotation(self, params, q_positions, k_positions, *, head_dim, length=None):
+        return lambda q, k: q
+
+@dataclass(frozen=True)
 class Short(Rotate):
     def sample(self, key, batch, length, *, training=False):
         tokens, mask = super().sample(key, batch, length, training=training)
@@ -108,6 +118,8 @@ class Short(Rotate):
             "encodings.ramp.type='mine:Forgetful'",
             "bias fails with TypeError: Forgetful.bias() got an unexpected",
         ),
+        ("encodings.ramp.type='mine:Speechless'", "embed should give [..., T, D], as x, here [2, 5, 64], gives None"),
+        ("encodings.ramp.type='mine:Single'", "rotation should give 2 of as q, as k; gives 1"),
         ("task.type='mine:Short'", "task: sample should give [B, context + 1] here [2, 27], gives [2, 26]"),
         ("encodings.rmap.start=1", "'encodings.rmap.start=1': unknown encoding 'rmap', did you mean 'ramp'?"),
     ],

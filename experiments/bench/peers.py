@@ -1,4 +1,4 @@
-"""The packages that jrope is compared with: an optional group, `uv run --group bench`."""
+"""The packages that jrope is compared with: no dependencies of its own, not even optional ones."""
 
 import importlib
 from typing import Any
@@ -17,7 +17,8 @@ def peer(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise Missing(f"{name} is not installed ({error}); it is in the group `bench`: uv run --group bench ...") from None
+        remedy = "pip install torch transformers rotary-embedding-torch"
+        raise Missing(f"{name} is not installed ({error}); for all that is compared: {remedy}") from None
 
 
 def as_torch(x) -> Any:

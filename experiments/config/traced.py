@@ -12,6 +12,7 @@ from experiments.text import plain
 from jrope.encoding import Encoding
 
 BATCH, ROWS, COLUMNS = 2, 5, 7  # all sizes differ, so that no axis is taken for another
+Shape = tuple[tuple[int, ...], str]  # and what it is, in words
 
 
 def mistakes_of_encoding(encoding: Encoding, features: int, heads: int) -> Iterator[str]:
@@ -36,8 +37,9 @@ def mistakes_of_encoding(encoding: Encoding, features: int, heads: int) -> Itera
 
     yield from _of_shape("embed", encoding.embed, [params, x, rows], [(x.shape, "[..., T, D], as x,")])
     yield from _of_shape("rotation", rotated, [params, q, k, rows, columns], [(q.shape, "as q"), (k.shape, "as k")])
-    yield from _of_shape("bias", partial(encoding.bias, num_heads=heads), [params, rows, columns], [scores])
-    yield from _of_shape("content_bias", content_bias, [params, q, k, rows, columns, visible], [scores])
+    bias = partial(encoding.bias, num_heads=heads)
+    yield from _of_shape("bias", bias, [params, rows, columns], [scores], or_none=True)
+    yield from _of_shape("content_bias", content_bias, [params, q, k, rows, columns, visible], [scores], or_none=True)
 
 
 def mistakes_of_task(task: Any, length: int) -> Iterator[str]:
@@ -72,13 +74,19 @@ def _traced(name: str, function: Callable, *arguments) -> tuple[Any, str]:
         return None, f"{name} fails with {type(error).__name__}: {plain(first[0])}"
 
 
-def _of_shape(name: str, function: Callable, arguments: list, wanted: list[tuple[tuple[int, ...], str]]) -> Iterator[str]:
-    """What is wrong with a function's results: it fails, or a result has not the last axes that are wanted. None is none."""
+def _of_shape(name: str, function: Callable, arguments: list, wanted: list[Shape], or_none: bool = False) -> Iterator[str]:
+    """What is wrong with a function's results: it fails, gives more or fewer, or one has not the last axes that are wanted."""
     results, wrong = _traced(name, function, *arguments)
     if wrong:
         yield wrong
-    elif results is not None:
-        for result, (shape, words) in zip(results if isinstance(results, tuple) else [results], wanted, strict=False):
-            got = getattr(result, "shape", None)
-            if got is None or got[len(got) - len(shape) :] != shape:
-                yield f"{name} should give {words} here {list(shape)}, gives {list(got) if got is not None else result!r}"
+        return
+    if results is None and or_none:
+        return
+    results = results if isinstance(results, tuple) else (results,)
+    if len(results) != len(wanted):
+        yield f"{name} should give {len(wanted)} of {', '.join(words for _, words in wanted)}; gives {len(results)}"
+        return
+    for result, (shape, words) in zip(results, wanted, strict=True):
+        got = getattr(result, "shape", None)
+        if got is None or got[len(got) - len(shape) :] != shape:
+            yield f"{name} should give {words} here {list(shape)}, gives {list(got) if got is not None else result!r}"
