@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from docutils.parsers.rst import directives
 from sphinx.directives.patches import Figure
+from sphinx.util.docutils import SphinxDirective
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
@@ -24,7 +25,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["_build", "_figures", "study"]
+exclude_patterns = ["_build", "_figures", "study", "bench"]
 
 html_theme = "furo"
 html_title = "jrope"
@@ -70,6 +71,21 @@ class Drawn(Figure):
         return [figure]
 
 
+class Measured(SphinxDirective):
+    """`measured` NAME: the table of what that benchmark wrote into bench/."""
+
+    required_arguments = 1
+
+    def run(self):
+        from experiments.bench import stored
+
+        name = self.arguments[0]
+        self.env.note_dependency(str(stored.STORED / f"{name}.json"))
+        return self.parse_text_to_nodes(
+            f"{stored.markdown(name)}\n\nMeasured on {stored.conditions(name)}"
+        )
+
+
 def formulas_are_literal(app, what, name, obj, options, lines):
     """Indented paragraphs are formulas or tables, unless under a section's title."""
     given, lines[:] = list(lines), []
@@ -93,6 +109,7 @@ def draw(app):
 
 def setup(app):
     app.add_directive("drawn", Drawn)
+    app.add_directive("measured", Measured)
     app.connect("builder-inited", draw)
     before_napoleon = 400
     app.connect("autodoc-process-docstring", formulas_are_literal, before_napoleon)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jrope
+from experiments.bench import stored
 from jrope import phase
 
 THEMES = {
@@ -311,7 +312,73 @@ def precision() -> alt.Chart:
     )
 
 
-FIGURES = (rotation, bands, scalings, biases, precision)
+def growth() -> alt.ConcatChart:
+    """What the benchmark of growth measured."""
+    results = stored.read("growth")["results"]
+
+    def rows(word: str) -> list[dict]:
+        return [
+            {
+                "at": case.get("at"),
+                "form": form["form"],
+                "milliseconds": 1e3 * form["seconds"],
+                "ratio": form["ratio"],
+            }
+            for case in results
+            if word in case["case"]
+            for form in case["forms"]
+        ]
+
+    def curve(word: str, title: str, forms: list[str]):
+        points = rows(word)
+        ticks = sorted({row["at"] for row in points})
+        return (
+            alt.Chart(alt.Data(values=points))
+            .mark_line(point=alt.OverlayMarkDef(size=40), strokeWidth=2)
+            .encode(
+                x=alt.X(
+                    "at:Q",
+                    title=title,
+                    scale=alt.Scale(type="log", base=2, nice=False),
+                    axis=alt.Axis(values=ticks, format="d", labelOverlap=True),
+                ),
+                y=alt.Y(
+                    "milliseconds:Q",
+                    title="ms",
+                    scale=alt.Scale(type="log"),
+                    axis=alt.Axis(format="~s", tickCount=4),
+                ),
+                color=alt.Color(
+                    "form:N",
+                    title=None,
+                    scale=alt.Scale(domain=forms),
+                    legend=alt.Legend(orient="top", columns=1) if len(forms) > 1 else None,
+                ),
+            )
+            .properties(width=250, height=190)
+        )
+
+    bars = (
+        alt.Chart(alt.Data(values=rows("by encoding")))
+        .mark_bar(height=9)
+        .encode(
+            x=alt.X("ratio:Q", title="time of a training step, times that without any"),
+            y=alt.Y("form:N", title=None, sort=None),
+        )
+        .properties(width=250, height=190)
+    )
+    forms = ["blocks", "one array of scores"]
+    return alt.concat(
+        curve("causal attention", "tokens, of causal attention", forms),
+        curve("by features", "features, of 10 training steps", ["training"]),
+        curve("by seeds", "seeds, of 10 training steps", ["training"]),
+        bars,
+        columns=2,
+        spacing=30,
+    )
+
+
+FIGURES = (rotation, bands, scalings, biases, precision, growth)
 
 
 def themed(chart, ink: str, grid: str, colours: list[str]):

@@ -93,7 +93,7 @@ def _stop_event():
 
 
 def _run(experiment, directory: Path, command: str, stop, track: Sequence[str] | None = None):
-    from experiments import compilation, progress, report, tables, trackers
+    from experiments import compilation, progress, tables, trackers
     from experiments import run as runs
     from experiments.config.size import OutOfMemory
     from experiments.files import DiskError
@@ -109,6 +109,8 @@ def _run(experiment, directory: Path, command: str, stop, track: Sequence[str] |
 
             result = runs.run(experiment, directory, display, command, stop, _warn)
             tracking.tell("results", result["rows"])
+        from experiments import report  # here, since the library of charts takes as long to import as a first step
+
         path = report.write(result, directory)
     except (StoreError, trackers.TrackerError) as error:
         _fail(str(error), BAD_INPUT)

@@ -14,6 +14,8 @@ from jrope import transformer
 from jrope.encoding import Encoding
 from jrope.transformer import TransformerConfig
 
+SMALL = 1024  # tokens of a step
+
 
 class State(NamedTuple):
     """All that training carries from step to step; every leaf has a leading axis of seeds.
@@ -68,7 +70,7 @@ def cross_entropy(logits, tokens, mask) -> tuple[jax.Array, jax.Array]:
     return jnp.where(answers, losses, 0.0), answers
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jax.jit, static_argnums=0, compiler_options={"xla_backend_optimization_level": 0})  # it runs once
 def start(trainer: Trainer, seeds) -> State:
     """The state before the first step, for each of the seeds [S]."""
     keys = jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(seed), 0))(seeds)
@@ -105,5 +107,19 @@ def advance(trainer: Trainer, encoding: Encoding, seeds, state: State, steps) ->
         params = optax.apply_updates(state.params, updates)
         return State(state.step + 1, params, optimizer, state.loss + value, state.summed + 1)
 
-    state = jax.lax.fori_loop(0, steps, lambda _, state: jax.vmap(step)(seeds, state), state)
+    def train(own):
+        seed, state = own
+        return jax.lax.fori_loop(0, steps, lambda _, state: step(seed, state), state)
+
+    together = side_by_side(len(seeds), trainer.batch * context)
+    state = jax.lax.map(train, (seeds, state), batch_size=len(seeds) if together else None)
     return state, state.loss / state.summed
+
+
+def side_by_side(seeds: int, tokens: int) -> bool:
+    """Whether so many seeds, each with so many tokens a step, train in one vmapped program rather than one after another.
+
+    On an accelerator they always do. On CPUs that spares dispatch and keeps several cores busy while arrays are small; large
+    ones go through the caches faster one by one, and a lone seed has nothing beside it (`python -m experiments.bench seeds`).
+    """
+    return seeds > 1 and (tokens <= SMALL or jax.default_backend() != "cpu")

@@ -6,6 +6,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
+from jrope.bias import UNSEEN
 from jrope.blocked import blocked_attention
 from jrope.encoding import Encoding, Params, total
 
@@ -22,12 +23,20 @@ def attention(q, k, v, *, bias=None, visible=None, scale: float | None = None) -
         sees none is finite, and means nothing.
       scale: of the scores, such as `encoding.softmax_scale(H)`; None for H^-0.5.
     """
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    scores = scale * jnp.einsum("btnh,bsnh->bnts", q, k, preferred_element_type=jnp.float32)
     if bias is not None:
-        bias = bias.reshape((1,) * (4 - bias.ndim) + bias.shape)
+        scores += jnp.maximum(_of_rank_four(bias), UNSEEN)  # no -inf: of a row that sees nothing it would make NaN
     if visible is not None:
-        visible = visible[..., None, :, :]
-        visible = visible.reshape((1,) * (4 - visible.ndim) + visible.shape)
-    return jax.nn.dot_product_attention(q, k, v, bias=bias, mask=visible, scale=scale)
+        scores = jnp.where(_of_rank_four(visible[..., None, :, :]), scores, UNSEEN)
+    weights = jnp.exp(scores - jax.lax.stop_gradient(scores.max(-1, keepdims=True)))
+    mixed = jnp.einsum("bnts,bsnh->btnh", weights.astype(v.dtype), v, preferred_element_type=jnp.float32)
+    # divided after the product, where there are H numbers to a query and not S; so is the gradient of the sum
+    return (mixed / weights.sum(-1).swapaxes(1, 2)[..., None]).astype(v.dtype)
+
+
+def _of_rank_four(x) -> jax.Array:
+    return x.reshape((1,) * (4 - x.ndim) + x.shape)
 
 
 def attending(

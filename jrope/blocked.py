@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 
 from jrope.bias import UNSEEN
+from jrope.fused import fused_attention
+from jrope.phase import is_concrete
 
 Block = Callable[[Any, jax.Array, jax.Array], jax.Array]
 
@@ -44,8 +46,9 @@ def blocked_attention(
 ) -> jax.Array:
     """`jrope.attention`, `softmax(scale q k^T + bias) v`, without an array of [N, T, S]: for long sequences.
 
-    Equal to it but for rounding, and differentiable in reverse mode. Biases and masks are functions of rows and columns, and
-    made for one block at a time:
+    Equal to it but for rounding, and differentiable in reverse mode. On NVIDIA GPUs and TPUs it is the fused kernel that JAX
+    has, where there is neither bias nor mask and that kernel takes such arrays (see `jrope.fused`). Biases and masks are
+    functions of rows and columns, and made for one block at a time:
 
         def bias(operands, rows, columns):
             slopes, positions = operands
@@ -75,11 +78,16 @@ def blocked_attention(
         raise ValueError(f"blocked_attention: q must be [B, T, N, H], k and v [B, S, K, H] with K dividing N, got {shapes}")
     if block < 1:
         raise ValueError(f"blocked_attention: block must be at least 1, got {block}")
+    scale = dim**-0.5 if scale is None else scale
+    if bias is None and visible is None and (start is None or (is_concrete(start) and start == 0)):
+        out = fused_attention(q, k, v, causal=start is not None, scale=scale)
+        if out is not None:
+            return out
     block = min(block, max(length, count))
-    form = _Form(bias, visible, start is not None, dim**-0.5 if scale is None else scale, block, (length, count))
+    form = _Form(bias, visible, start is not None, scale, block, (length, count))
     q = _blocks(q.reshape(batch, length, groups, heads // groups, dim).transpose(1, 0, 2, 3, 4), block)
     k, v = (_blocks(x.transpose(1, 0, 2, 3), block) for x in (k, v))
-    out: jax.Array = _attend(form, q, k, v, jnp.int32(0 if start is None else start), operands)
+    out = _attend(form, q, k, v, jnp.int32(0 if start is None else start), operands)
     return out.transpose(0, 4, 1, 2, 3, 5).reshape(-1, batch, heads, dim)[:length].transpose(1, 0, 2, 3)
 
 

@@ -150,15 +150,11 @@ def apply_rotary(x, cos, sin, *, layout: Layout = "interleaved") -> jax.Array:
     dtype = jnp.promote_types(x.dtype, jnp.float32)
     cos, sin = (table.reshape((*lead, 1, pairs)).astype(dtype) for table in (cos, sin))
     rotating, rest = x[..., : 2 * pairs].astype(dtype), x[..., 2 * pairs :]
-    if layout == "half":
-        first, second = jnp.split(rotating, 2, axis=-1)
-        # stacked, which XLA on CPUs writes as two runs, and not concatenated, which it writes feature by feature
-        rotated = jnp.stack([first * cos - second * sin, second * cos + first * sin], axis=-2).reshape(rotating.shape)
-    else:
-        pair = rotating.reshape((*rotating.shape[:-1], pairs, 2))
-        # the partner of each feature times a signed sine: one pass over memory, with no strided slices
-        signed = jnp.stack([-sin, sin], axis=-1)
-        rotated = (pair * cos[..., None] + pair[..., ::-1] * signed).reshape(rotating.shape)
+    axis = -1 if layout == "interleaved" else -2  # of the two features of a pair
+    pair = rotating.reshape((*rotating.shape[:-1], *((pairs, 2) if layout == "interleaved" else (2, pairs))))
+    first, second = jnp.unstack(pair, axis=axis)
+    # stacked, which XLA on CPUs writes in one vectorised pass, and neither concatenated nor made of flipped pairs
+    rotated = jnp.stack([first * cos - second * sin, second * cos + first * sin], axis=axis).reshape(rotating.shape)
     return jnp.concatenate([rotated.astype(x.dtype), rest], axis=-1) if rest.shape[-1] else rotated.astype(x.dtype)
 
 

@@ -58,8 +58,8 @@ class Cache(NamedTuple):
     `jrope.rerotate`, which takes [..., S, N, H].
     """
 
-    keys: jax.Array  # [layers, B, N, S, H], as the products of attention read them
-    values: jax.Array  # [layers, B, N, S, H]
+    keys: tuple[jax.Array, ...]  # of each layer [B, N, S, H], as the products of attention read them
+    values: tuple[jax.Array, ...]  # likewise
     positions: jax.Array  # [B, S], or [A, B, S] for ids of several axes
     real: jax.Array  # [B, S]: filled, and not padding
     used: jax.Array  # scalar
@@ -139,10 +139,10 @@ class Transformer(nnx.Module):
         def put(columns, new, at, axis):
             return jax.lax.dynamic_update_slice(columns, new.astype(columns.dtype), [*at[:axis], start, *at[axis:]])
 
-        def remember(memory, layer, k, v):  # written in place: no step of a loop copies what was there before
-            new = (x.swapaxes(1, 2)[None] for x in (k, v))
-            keys, values = (put(old, x, (layer, 0, 0, 0), 3) for old, x in zip(memory, new, strict=True))
-            return keys[layer].swapaxes(1, 2), values[layer].swapaxes(1, 2), (keys, values)
+        def remember(memory, layer, k, v):  # an array for each layer, so that each is written and read in place
+            new = [put(old[layer], x.swapaxes(1, 2), (0, 0, 0), 2) for old, x in zip(memory, (k, v), strict=True)]
+            memory = [(*old[:layer], x, *old[layer + 1 :]) for old, x in zip(memory, new, strict=True)]
+            return *(x.swapaxes(1, 2) for x in new), memory
 
         all_positions = put(cache.positions, positions, (0,) * (positions.ndim - 1), positions.ndim - 1)
         all_real = put(cache.real, real, (0,), 1)
@@ -195,7 +195,7 @@ def apply(graphdef: nnx.GraphDef, params: nnx.State, tokens, positions, **option
 
 def empty_cache(config: TransformerConfig, batch: int, capacity: int, *, axes: int | None = None) -> Cache:
     """A cache with room for `capacity` tokens in each row; `axes` is A where position ids have several axes."""
-    columns = jnp.zeros((config.layers, batch, config.heads, capacity, config.head_dim))
+    columns = (jnp.zeros((batch, config.heads, capacity, config.head_dim)),) * config.layers
     positions = jnp.zeros((batch, capacity) if axes is None else (axes, batch, capacity), jnp.int32)
     return Cache(columns, columns, positions, jnp.zeros((batch, capacity), bool), jnp.int32(0))
 

@@ -69,3 +69,18 @@ def test_a_forward_pass_makes_its_angles_once(encoding):
     angles = [part for part in parts.values() if "u32[" in part and re.search(r"= f32\[[\d,]+\]\S* convert\(", part)]
     assert len(angles) <= 2  # those of the cosines, and those of the sines
     assert max(map(largest, angles)) <= POSITIONS.size * config.features
+
+
+def test_a_weight_gradient_is_one_product_without_a_transpose():
+    """Of activations [B*T, D] as they lie in memory: those of [B, T, D] would be copied first."""
+    config = transformer.TransformerConfig(vocabulary=11, encoding=jrope.Rope(), features=64, layers=2, heads=2)
+    params = jax.eval_shape(partial(transformer.init, config), jax.random.key(0))
+    graphdef = transformer.abstract(config)
+
+    def objective(params, tokens):
+        return (transformer.apply(graphdef, params, tokens, jnp.arange(12)) ** 2).sum()
+
+    text = "".join(computations(jax.grad(objective), params, jax.ShapeDtypeStruct((8, 12), jnp.int32)).values())
+    products = re.findall(r"f32\[\d+,\d+\]\S* dot\(.*lhs_contracting_dims=\{0\}, rhs_contracting_dims=\{0\}", text)
+    assert len(products) == 4 * config.layers + 1
+    assert not re.findall(r"f32\[\d+,96\]\S* (?:transpose|copy)\(", text)

@@ -138,9 +138,10 @@ def test_a_cache_through_a_change_of_spectrum_equals_the_full_pass():
     cache = transformer.empty_cache(config, 2, CAPACITY)
     _, cache = transformer.decode(graphdef, params, TOKENS[:, :4], positions[:4], cache, encoding=short)
     naive, _ = transformer.decode(graphdef, params, TOKENS[:, 4:], positions[4:], cache, encoding=long)
-    keys = cache.keys.swapaxes(2, 3)  # [layers, B, S, N, H]
-    turned = jax.vmap(lambda k: jrope.rerotate(k, cache.positions, short.spectrum, long.spectrum))(keys).swapaxes(2, 3)
-    right, _ = transformer.decode(graphdef, params, TOKENS[:, 4:], positions[4:], cache._replace(keys=turned), encoding=long)
+    (keys,) = cache.keys  # of one layer [B, N, S, H]
+    turned = jrope.rerotate(keys.swapaxes(1, 2), cache.positions, short.spectrum, long.spectrum).swapaxes(1, 2)
+    mended = cache._replace(keys=(turned,))
+    right, _ = transformer.decode(graphdef, params, TOKENS[:, 4:], positions[4:], mended, encoding=long)
     np.testing.assert_allclose(right, want[:, 4:], atol=1e-5)
     assert jnp.abs(naive - want[:, 4:]).max() > 1e-2
 

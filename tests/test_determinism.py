@@ -82,7 +82,7 @@ def test_an_encoding_alone_is_what_it_is_beside_others(tmp_path):
         path.write_text(text)
         go(path, tmp_path / name)
         experiment, own = load.load(path), tmp_path / name / "encodings" / folder
-        state = jax.eval_shape(lambda e=experiment: train.start(e.trainer("rope"), jnp.array(e.seeds, jnp.uint32)))
+        state = train.start.eval_shape(experiment.trainer("rope"), jnp.array(experiment.seeds, jnp.uint32))
         owner = f"{store.digest(experiment.record())}/{folder}"
         weights = checkpoint.load(own, 120, state, owner)
         kept.append((weights, [(own / f"{table}.jsonl").read_bytes() for table in ("metrics", "results")]))

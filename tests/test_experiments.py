@@ -85,7 +85,10 @@ def test_training_learns_and_any_split_into_chunks_is_the_same():
     assert train.advance._cache_size() == before + 1
 
 
-def test_seeds_differ_and_each_is_what_it_would_be_alone():
+@pytest.mark.parametrize("small", [0, train.SMALL])
+def test_seeds_differ_and_each_is_what_it_would_be_alone(small, monkeypatch):
+    monkeypatch.setattr(train, "SMALL", small)  # one after another, or side by side
+    train.advance.clear_cache()
     t = trainer()
     together, loss = advance(t, jnp.array([0, 3], jnp.uint32), train.start(t, jnp.array([0, 3], jnp.uint32)), 5)
     alone, own = advance(t, jnp.array([3], jnp.uint32), train.start(t, jnp.array([3], jnp.uint32)), 5)

@@ -17,8 +17,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-NAMES = ("rotation", "attention", "decoding")
-PACKAGES = ("jax", "jaxlib", "flax", "torch", "transformers", "rotary-embedding-torch")
+NAMES = ("rotation", "attention", "decoding", "training", "seeds", "startup", "growth", "study")
+PACKAGES = ("jax", "jaxlib", "flax", "torch", "transformers", "x-transformers", "rotary-embedding-torch")
 CHILD = "JROPE_BENCH_CHILD"
 out, err = Console(), Console(stderr=True)
 
@@ -27,7 +27,7 @@ def main(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help=f"Of {', '.join(NAMES)}; by default all.")] = None,
     directory: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where NAME.json is written.")] = Path("runs/bench"),
 ):
-    """Time jrope beside other packages, on one core."""
+    """Time jrope beside other packages: what is called by models on one core, what is trained on all."""
     for name in names or NAMES:
         if name not in NAMES:
             err.print(f"{name!r}: not a benchmark, expected one of {', '.join(NAMES)}", markup=False)
@@ -39,26 +39,27 @@ def main(
     directory.mkdir(parents=True, exist_ok=True)
     for name in names or NAMES:
         # a process of its own, since how many threads XLA and PyTorch have is settled when they start
-        environment = os.environ | {CHILD: "1", "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "experiments.bench", name, "--out", str(directory)]
-        done = subprocess.run(command, env=environment)
+        done = subprocess.run(command, env=os.environ | {CHILD: "1"})
         if done.returncode:
             raise typer.Exit(done.returncode)
 
 
 def _run(name: str, directory: Path):
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {os.sched_getaffinity(0).pop()})
+    module = importlib.import_module(f"experiments.bench.{name}")
+    cores = _cores(module.ALL_CORES)
     from experiments.bench.peers import Missing
     from experiments.bench.timing import compare
     from experiments.files import write_json
 
     results = []
     try:
-        for case, forms in importlib.import_module(f"experiments.bench.{name}").cases():
-            ratios = compare(forms)
-            results.append({"case": case, "forms": [ratio._asdict() for ratio in ratios]})
-            table = Table("", "ms", "ratio", "middle half", title=f"{name}: {case}", title_justify="left", box=None)
+        for case in module.cases():
+            ratios = case.forms if isinstance(case.forms, list) else compare(case.forms)
+            at = {} if case.at is None else {"at": case.at}
+            results.append({"case": case.name, **at, "forms": [ratio._asdict() for ratio in ratios]})
+            title = case.name if case.at is None else f"{case.name}: {case.at:g}"
+            table = Table("", "ms", "ratio", "middle half", title=f"{name}: {title}", title_justify="left", box=None)
             for ratio in ratios:
                 table.add_row(
                     ratio.form, f"{1e3 * ratio.seconds:.3g}", f"{ratio.ratio:.2f}", f"{ratio.low:.2f}–{ratio.high:.2f}"
@@ -67,8 +68,17 @@ def _run(name: str, directory: Path):
     except Missing as error:
         err.print(str(error), markup=False)
         raise typer.Exit(2) from None
-    about = {"date": str(date.today()), "python": platform.python_version(), "machine": platform.machine(), "cores": 1}
+    about = {"date": str(date.today()), "python": platform.python_version(), "machine": platform.machine(), "cores": cores}
     write_json(directory / f"{name}.json", {**about, **_versions(), "results": results})
+
+
+def _cores(every: bool) -> int:
+    """How many cores this process has from now on, and PyTorch threads: all, or one."""
+    if not hasattr(os, "sched_setaffinity"):
+        return os.cpu_count() or 1
+    given = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, given if every else {min(given)})
+    return len(os.sched_getaffinity(0))
 
 
 def _versions() -> dict[str, str]:

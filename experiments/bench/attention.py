@@ -8,19 +8,20 @@ import jax.numpy as jnp
 
 import jrope
 from experiments.bench.peers import as_torch, nearly, peer
-from experiments.bench.timing import Call
+from experiments.bench.timing import Call, Case
 from jrope.attention import attention
 
+ALL_CORES = False
 LENGTHS = [512, 2048, 8192]
 HEADS, DIM = 4, 32
 DENSEST = 4096  # beyond, the gradient of the dense form takes gigabytes
 
 
-def cases() -> Iterator[tuple[str, dict[str, Call]]]:
+def cases() -> Iterator[Case]:
     for length in LENGTHS:
-        yield f"forward, {length} tokens", _forms(length, lambda form: form, gradient=False)
-        yield f"forward and backward, {length} tokens", _forms(length, _gradient, gradient=True)
-        yield f"forward with ALiBi, {length} tokens", _alibi(length)
+        yield Case(f"forward, {length} tokens", _forms(length, lambda form: form, gradient=False))
+        yield Case(f"forward and backward, {length} tokens", _forms(length, _gradient, gradient=True))
+        yield Case(f"forward with ALiBi, {length} tokens", _alibi(length))
 
 
 def _inputs(length):

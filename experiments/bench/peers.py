@@ -1,4 +1,4 @@
-"""The packages that jrope is compared with: no dependencies of its own, not even optional ones."""
+"""The packages that jrope is compared with: the dependency group `bench`, and never dependencies of its own."""
 
 import importlib
 from typing import Any
@@ -17,8 +17,8 @@ def peer(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        remedy = "pip install torch transformers rotary-embedding-torch"
-        raise Missing(f"{name} is not installed ({error}); for all that is compared: {remedy}") from None
+        remedy = "uv run --group bench python -m experiments.bench"
+        raise Missing(f"{name} is not installed ({error}); with all that is compared: {remedy}") from None
 
 
 def as_torch(x) -> Any:

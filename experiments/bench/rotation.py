@@ -8,20 +8,21 @@ import jax.numpy as jnp
 
 import jrope
 from experiments.bench.peers import as_torch, nearly, peer
-from experiments.bench.timing import Call
+from experiments.bench.timing import Call, Case
 
+ALL_CORES = False
 SHAPES = [(64, 64, 4, 32), (8, 2048, 16, 64), (1, 8192, 32, 128)]  # [B, T, N, H]
 LIMIT = "q * 1.5, k * 1.5"
 
 
-def cases() -> Iterator[tuple[str, dict[str, Call]]]:
+def cases() -> Iterator[Case]:
     """The name of each case and its forms, the first of which is the limit."""
     for shape in SHAPES:
         for dtype in (jnp.float32, jnp.bfloat16):
-            about = f"{list(shape)} {dtype.__name__}"
-            yield f"forward, {about}", _forward(shape, dtype)
+            about = f"{list(shape)} {jnp.dtype(dtype).name}"
+            yield Case(f"forward, {about}", _forward(shape, dtype))
             if dtype is jnp.float32:
-                yield f"forward and backward, {about}", _backward(shape, dtype)
+                yield Case(f"forward and backward, {about}", _backward(shape, dtype))
 
 
 def _inputs(shape, dtype):

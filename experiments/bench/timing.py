@@ -6,11 +6,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-ROUNDS = 15
+ROUNDS = 11
 A_TURN = 0.05  # seconds at least, over as many calls as that takes
 WARM_UP = 3
 
 Call = Callable[[], Any]  # which does not return before all is computed
+
+
+class Case(NamedTuple):
+    """Forms to be timed, or their times if these cannot be taken in turns, and where on a curve of growth they are."""
+
+    name: str
+    forms: "Mapping[str, Call] | list[Ratio]"
+    at: float | None = None
 
 
 class Ratio(NamedTuple):
@@ -23,10 +31,11 @@ class Ratio(NamedTuple):
     high: float
 
 
-def compare(forms: Mapping[str, Call]) -> list[Ratio]:
+def compare(forms: Mapping[str, Call], rounds: int = ROUNDS) -> list[Ratio]:
     """The times of all forms relative to that of the first.
 
-    In each round every form has a turn, in random order, so that whatever slows the machine slows all of them.
+    What they return has been found equal before, where it should be. In each round every form has a turn, in random order, so
+    that whatever slows the machine slows all of them.
     """
     calls = {}
     for name, call in forms.items():
@@ -35,13 +44,20 @@ def compare(forms: Mapping[str, Call]) -> list[Ratio]:
         began = time.perf_counter()
         call()
         calls[name] = max(1, round(A_TURN / max(time.perf_counter() - began, 1e-9)))
-    rounds = [dict(_turns(forms, calls, random.Random(i))) for i in range(ROUNDS)]
+    taken = [dict(_turns(forms, calls, random.Random(i))) for i in range(rounds)]
     base = next(iter(forms))
-    return [_ratio(name, [times[name] for times in rounds], [times[base] for times in rounds]) for name in forms]
+    return [_ratio(name, [times[name] for times in taken], [times[base] for times in taken]) for name in forms]
+
+
+def ratios(seconds: Mapping[str, float]) -> list[Ratio]:
+    """Times that were each taken once, relative to the first."""
+    base = next(iter(seconds.values()))
+    return [Ratio(name, own, own / base, own / base, own / base) for name, own in seconds.items()]
 
 
 def _turns(forms: Mapping[str, Call], calls: Mapping[str, int], moments: random.Random) -> Iterator[tuple[str, float]]:
     for name in moments.sample(list(forms), len(forms)):
+        forms[name]()  # not timed: it finds the caches and the memory as another form left them
         began = time.perf_counter()
         for _ in range(calls[name]):
             forms[name]()

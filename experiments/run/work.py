@@ -4,7 +4,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -103,7 +103,7 @@ class Work:
 
     @cached_property
     def states(self) -> States:
-        like = jax.eval_shape(partial(start, self.trainer), self.seeds)
+        like = start.eval_shape(self.trainer, self.seeds)
         return States(self.folder, f"{self.config_sha256}/{self.folder.name}", self.plan.scheduled, like, self.warn)
 
     @property

@@ -228,7 +228,7 @@ def build(experiment: Experiment):
     steps = jax.ShapeDtypeStruct((), jnp.int32)
     for label, members in experiment.stages().items():
         trainer = experiment.trainer(label)
-        state = jax.eval_shape(partial(start, trainer), seeds)
+        state = start.eval_shape(trainer, seeds)
         encoding = experiment.acting(label, experiment.trained_multiple(label))
         after, losses = jax.eval_shape(partial(advance, trainer), encoding, seeds, state, steps)
         assert (after, losses.shape) == (state, seeds.shape)

@@ -1,0 +1,55 @@
+"""Several seeds, and several encodings: one after another, or side by side as a study trains them."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+import jrope
+from experiments import train
+from experiments.bench.timing import Call, Case
+from experiments.positions import Consecutive
+from experiments.tasks import Copy
+from experiments.train import Trainer
+from jrope.transformer import TransformerConfig
+
+ALL_CORES = True
+SHAPES = [(16, 8, 16), (32, 16, 32), (64, 16, 26), (128, 32, 64)]  # features, batch, tokens
+SEEDS, STEPS, BASES = 5, 20, (10_000.0, 100_000.0)
+TASK = Copy(symbols=96)
+
+
+def cases() -> Iterator[Case]:
+    for features, batch, context in SHAPES:
+        config = TransformerConfig(TASK.vocabulary, features=features, layers=2, heads=max(1, features // 32))
+        rates: dict = {"learning_rate": 1e-3, "warmup": 10, "weight_decay": 0.1}
+        trainer = Trainer(TASK, config, Consecutive(), (context - 2) // 2, batch, 1000, **rates)
+        about = f"{features} features, {batch} sequences of {context} tokens"
+        yield Case(f"{STEPS} steps of {len(BASES)} encodings and {SEEDS} seeds, {about}", _forms(trainer))
+
+
+def _forms(trainer: Trainer) -> dict[str, Call]:
+    encodings = [jrope.Rope(base).at(head_dim=trainer.model.head_dim) for base in BASES]
+    seeds = [jnp.arange(i, i + 1, dtype=jnp.uint32) for i in range(SEEDS)]
+    whole = [jnp.arange(SEEDS, dtype=jnp.uint32)]
+
+    def runs(groups):
+        """A call for each encoding, which trains the groups of seeds one after another."""
+        held = {(i, j): train.start(trainer, own) for i in range(len(encodings)) for j, own in enumerate(groups)}
+
+        def one(i):
+            for j, own in enumerate(groups):
+                held[i, j], losses = train.advance(trainer, encodings[i], own, held[i, j], STEPS)
+                jax.block_until_ready(losses)
+
+        return [partial(one, i) for i in range(len(encodings))]
+
+    alone, together = runs(seeds), runs(whole)
+    pool = ThreadPoolExecutor(len(encodings))
+    return {
+        "as a study runs": lambda: list(pool.map(lambda one: one(), together)),
+        "an encoding after another": lambda: [one() for one in together],
+        "a seed after another": lambda: [one() for one in alone],
+    }

@@ -1,0 +1,188 @@
+"""The study of a config as one writes it on PyTorch packages: `python -m experiments.bench.study_peers PACKAGE CONFIG`.
+
+The same task, sizes, steps, seeds, lengths and scalings, eager, a seed after another in a process of one thread on each core,
+which at these sizes does more than PyTorch's own threads in one process.
+"""
+
+import math
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from experiments.config.load import load
+from experiments.store import cores
+
+PACKAGES = ("x-transformers", "transformers")
+TRAINED = ("sinusoidal", "learned", "rope")
+
+
+def main(package: str, config: str, *overrides: str):
+    seeds = load(Path(config), list(overrides)).seeds
+    with ProcessPoolExecutor(min(len(seeds), cores()), initializer=_one_thread) as pool:
+        for rows in pool.map(partial(_seed, package, config, overrides), seeds):
+            for row in rows:
+                print(*row, flush=True)
+
+
+def _one_thread():
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _seed(package: str, config: str, overrides, seed: int) -> list[tuple]:
+    """Rows of seed, encoding, multiple and the share of strings that are right."""
+    import torch
+
+    torch.manual_seed(seed)
+    experiment = load(Path(config), list(overrides))
+    rows = []
+    for label, members in experiment.stages().items():
+        if label not in TRAINED:
+            raise SystemExit(f"study_peers: {label} is not written on {package}, expected one of {', '.join(TRAINED)}")
+        model = _train(package, experiment, label)
+        for member in members:
+            for multiple in experiment.evaluate.multiples:
+                if member != "learned" or multiple == 1:
+                    _scale(package, model, experiment, member, multiple)
+                    rows.append((seed, member, multiple, _exact_match(model, experiment, multiple)))
+    return rows
+
+
+def _train(package: str, experiment, label: str) -> Any:
+    import torch
+
+    model = (_XTransformers if package == "x-transformers" else _Llama)(experiment, label)
+    options = experiment.train_of(label)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=options.learning_rate, betas=(0.9, 0.98), weight_decay=options.weight_decay, fused=True
+    )
+
+    def rate(step):
+        if step < options.warmup:
+            return step / options.warmup
+        done = (step - options.warmup) / max(options.steps - options.warmup, 1)
+        return 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * done))
+
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+    for _ in range(options.steps):
+        tokens, answers = _sample(experiment, options.batch, experiment.task.shortest, experiment.task.length)
+        logits = model(tokens[:, :-1])
+        loss = torch.nn.functional.cross_entropy(logits[answers], tokens[:, 1:][answers])
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+    return model
+
+
+def _sample(experiment, batch: int, shortest: int, longest: int):
+    """Strings of different symbols to be sorted: tokens [B, context + 1], and where the next token is an answer."""
+    import torch
+
+    symbols = experiment.task.symbols
+    bos, sep, eos, pad = range(symbols, symbols + 4)
+    lengths = torch.randint(shortest, longest + 1, (batch,))
+    strings = torch.rand(batch, symbols).argsort(1)[:, :longest]
+    tokens = torch.full((batch, 2 * longest + 3), pad)
+    answers = torch.zeros(batch, 2 * longest + 2, dtype=torch.bool)
+    for row, (length, string) in enumerate(zip(lengths.tolist(), strings, strict=True)):
+        own = string[:length]
+        ends = [torch.tensor([one]) for one in (bos, sep, eos)]
+        tokens[row, : 2 * length + 3] = torch.cat([ends[0], own, ends[1], own.sort().values, ends[2]])
+        answers[row, length + 1 : 2 * length + 2] = True
+    return tokens, answers
+
+
+def _exact_match(model, experiment, multiple: float) -> float:
+    import torch
+
+    count, length, right = experiment.sequences(multiple), experiment.length(multiple), 0
+    with torch.no_grad():
+        for first in range(0, count, 64):
+            tokens, answers = _sample(experiment, min(64, count - first), length, length)
+            hits = model(tokens[:, :-1]).argmax(-1) == tokens[:, 1:]
+            right += int((hits | ~answers).all(1).sum())
+    return right / count
+
+
+def _scale(package: str, model, experiment, member: str, multiple: float):
+    """Gives the model the frequencies of that scaling at that length."""
+    import numpy as np
+    import torch
+
+    if experiment.parent(member) != "rope":
+        return
+    dim = experiment.model.features // experiment.model.heads
+    length = experiment.context(multiple).length
+    spectrum = experiment.encoding(member, multiple).spectrum(dim, length=length)
+    model.scale(torch.tensor(np.asarray(spectrum.frequencies, np.float32)), float(spectrum.amplitude))
+
+
+class _Model:
+    """What both packages are asked for: logits, and other frequencies."""
+
+    def __call__(self, tokens):
+        raise NotImplementedError
+
+    def parameters(self):
+        return self.module.parameters()
+
+    module: Any
+
+
+class _XTransformers(_Model):
+    def __init__(self, experiment, label: str):
+        from experiments.bench.models import x_transformers
+
+        config = experiment.trainer(label).model
+        rotary = {"rotary_pos_emb": True} if label == "rope" else {}
+        wrapper = {"scaled_sinu_pos_emb": True} if label == "sinusoidal" else {}
+        length = experiment.context(1 if label == "learned" else max(experiment.evaluate.multiples)).length
+        self.module = x_transformers(config, length, wrapper, use_rmsnorm=True, **rotary)
+
+    def __call__(self, tokens):
+        return self.module(tokens)
+
+    def scale(self, frequencies, amplitude: float):
+        rotary = self.module.attn_layers.rotary_pos_emb
+        rotary.inv_freq = frequencies
+        rotary.scale = None  # that of xPos; there is none for YaRN's temperature, which therefore is left out
+
+
+class _Llama(_Model):
+    def __init__(self, experiment, label: str):
+        import torch
+
+        from experiments.bench.models import llama
+
+        config, self.label = experiment.trainer(label).model, label
+        length = experiment.context(max(experiment.evaluate.multiples)).length
+        self.module = llama(config, length)
+        if label == "learned":
+            self.module.table = torch.nn.Parameter(0.02 * torch.randn(experiment.context(1).length, config.features))
+        if label == "sinusoidal":
+            half = config.features // 2
+            angles = torch.arange(length)[:, None] * 10_000.0 ** (-torch.arange(half) / half)
+            self.table = torch.cat([angles.sin(), angles.cos()], 1)
+
+    def __call__(self, tokens):
+        import torch
+
+        if self.label == "rope":
+            return self.module(tokens, use_cache=False).logits
+        table = self.module.table if self.label == "learned" else self.table
+        embedded = self.module.get_input_embeddings()(tokens) + table[: tokens.shape[1]]
+        positions = torch.zeros_like(tokens[:1])  # no rotation
+        return self.module(inputs_embeds=embedded, position_ids=positions, use_cache=False).logits
+
+    def scale(self, frequencies, amplitude: float):
+        rotary = self.module.model.rotary_emb
+        rotary.inv_freq, rotary.attention_scaling = frequencies, amplitude
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
