@@ -352,7 +352,9 @@ def growth() -> alt.ConcatChart:
                     "form:N",
                     title=None,
                     scale=alt.Scale(domain=forms),
-                    legend=alt.Legend(orient="top", columns=1) if len(forms) > 1 else None,
+                    legend=alt.Legend(orient="top", columns=1)
+                    if len(forms) > 1
+                    else None,
                 ),
             )
             .properties(width=250, height=190)

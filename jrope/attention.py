@@ -24,13 +24,14 @@ def attention(q, k, v, *, bias=None, visible=None, scale: float | None = None) -
       scale: of the scores, such as `encoding.softmax_scale(H)`; None for H^-0.5.
     """
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    scores = scale * jnp.einsum("btnh,bsnh->bnts", q, k, preferred_element_type=jnp.float32)
+    wide = jnp.promote_types(q.dtype, jnp.float32)
+    scores = scale * jnp.einsum("btnh,bsnh->bnts", q, k, preferred_element_type=wide)
     if bias is not None:
         scores += jnp.maximum(_of_rank_four(bias), UNSEEN)  # no -inf: of a row that sees nothing it would make NaN
     if visible is not None:
         scores = jnp.where(_of_rank_four(visible[..., None, :, :]), scores, UNSEEN)
     weights = jnp.exp(scores - jax.lax.stop_gradient(scores.max(-1, keepdims=True)))
-    mixed = jnp.einsum("bnts,bsnh->btnh", weights.astype(v.dtype), v, preferred_element_type=jnp.float32)
+    mixed = jnp.einsum("bnts,bsnh->btnh", weights.astype(v.dtype), v, preferred_element_type=wide)
     # divided after the product, where there are H numbers to a query and not S; so is the gradient of the sum
     return (mixed / weights.sum(-1).swapaxes(1, 2)[..., None]).astype(v.dtype)
 

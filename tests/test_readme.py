@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from experiments import results, store, tables
+from experiments.bench import stored
 from experiments.config.load import load
 from experiments.study.published import PUBLISHED
 
@@ -48,6 +49,35 @@ def test_the_table_and_the_figure_are_those_of_the_committed_result():
     assert all(results.has_fitted(result, label) for label in results.labels(result))
     svg = (ROOT / "docs" / "study" / "quick" / "figure.svg").read_text()
     assert all(label in svg for label in results.labels(result))
+
+
+ROTATION = ("rotation", "forward, [8, 2048, 16, 64] float32")
+STUDY = ("study", "configs/quick.toml, wall time")
+COLD = "jrope, nothing compiled before"
+LONG = ("attention", "forward, 8192 tokens")
+STEP = ("training", "10 steps of 64 features, 64 sequences of 32 tokens")
+SPEED = {
+    "rotating q and k [8, 2048, 16, 64]: transformers": (*ROTATION, "transformers", "jrope, half, tables given"),
+    "the same, compiled by torch.compile": (*ROTATION, "transformers, torch.compile", "jrope, half, tables given"),
+    "the same: rotary-embedding-torch": (*ROTATION, "rotary-embedding-torch", "jrope, interleaved, tables given"),
+    "attention over 8192 tokens, causal: one array of scores": (*LONG, "jrope, dense", "jrope, blocks"),
+    "the same: PyTorch's fused kernel": (*LONG, "torch, scaled_dot_product_attention", "jrope, blocks"),
+    "120 tokens of one sequence, 64 features: transformers": (
+        "decoding",
+        "120 tokens, 64 features, batch 1",
+        "transformers, generate",
+        "jrope, one jitted loop",
+    ),
+    "training steps, 64 features: PyTorch with torch.compile": (*STEP, "torch.compile", "jrope"),
+    "the same: x-transformers": (*STEP, "x-transformers", "jrope"),
+    "`configs/quick.toml` from command to report: x-transformers": (*STUDY, "x-transformers", COLD),
+    "the same: transformers": (*STUDY, "transformers", COLD),
+}
+
+
+@pytest.mark.parametrize("what", SPEED)
+def test_speed_is_what_the_benchmark_wrote(what):
+    assert f"| {what} | {stored.times(*SPEED[what]):.1f} |" in README.splitlines()
 
 
 def test_the_number_of_claims():

@@ -16,13 +16,29 @@ LIMIT = "q * 1.5, k * 1.5"
 
 
 def cases() -> Iterator[Case]:
-    """The name of each case and its forms, the first of which is the limit."""
+    """Those of angles, and of each shape, the first of whose forms is the limit."""
+    yield Case("cosines and sines of 8192 positions and 64 frequencies", _angles())
     for shape in SHAPES:
         for dtype in (jnp.float32, jnp.bfloat16):
             about = f"{list(shape)} {jnp.dtype(dtype).name}"
             yield Case(f"forward, {about}", _forward(shape, dtype))
             if dtype is jnp.float32:
                 yield Case(f"forward and backward, {about}", _backward(shape, dtype))
+
+
+def _angles() -> dict[str, Call]:
+    """Exact angles against the float32 product, at positions where both are right."""
+    positions, spectrum = jnp.arange(8192), jrope.spectrum(128)
+
+    @jax.jit
+    def product(positions, spectrum):
+        angles = positions[:, None] * spectrum.frequencies.astype(jnp.float32)
+        return jnp.cos(angles), jnp.sin(angles)
+
+    exact = jax.jit(jrope.rotation_tables)
+    for one, other in zip(exact(positions, spectrum), product(positions, spectrum), strict=True):
+        nearly(one, other, 1e-3)
+    return {"float32 product": _call(product, positions, spectrum), "jrope, exact": _call(exact, positions, spectrum)}
 
 
 def _inputs(shape, dtype):
