@@ -29,7 +29,7 @@ def logits(params, tokens, *, heads: int):
 
 
 def _normalised(x, norm):
-    return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * norm["scale"]
+    return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * norm["scale"][None]
 
 
 @partial(jax.jit, static_argnums=0, donate_argnums=(2, 3))
