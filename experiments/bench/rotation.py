@@ -93,6 +93,7 @@ def _backward(shape, dtype) -> dict[str, Call]:
 def _peers(pair, tables, out=None) -> dict[str, Call]:
     """Other packages, forward, or with `out` forward and backward from those gradients."""
     torch = peer("torch")
+    torch._dynamo.reset()  # which else counts the cases as recompilations, and compiles no more after eight
     llama = peer("transformers.models.llama.modeling_llama")
     package = peer("rotary_embedding_torch")
     q, k = (as_torch(x).transpose(1, 2).contiguous().requires_grad_(out is not None) for x in pair)
