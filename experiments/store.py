@@ -40,12 +40,13 @@ class StoreError(Exception):
 
 @contextmanager
 def session(
-    directory: Path, config: dict[str, Any], command: str, imports: dict[str, str]
+    directory: Path, config: dict[str, Any], command: str, imports: dict[str, str], seeds: str
 ) -> Iterator[tuple[dict[str, Any], list[str]]]:
     """Holds a run's directory, new or to be continued, for as long as this process works on it.
 
     Args:
       imports: a digest of the source of each class that the config imports.
+      seeds: how they are trained.
 
     Yields:
       the manifest, and warnings for the user.
@@ -78,7 +79,7 @@ def session(
             "command": command,
             "config": config,
             "config_sha256": digest(config),
-            "seeds": "vmapped" if len(config["seeds"]) > 1 else "single",
+            "seeds": seeds,
             "environment": here,  # of the first session, which the others should have too
             "sessions": [],
             **manifest,

@@ -111,15 +111,16 @@ def advance(trainer: Trainer, encoding: Encoding, seeds, state: State, steps) ->
         seed, state = own
         return jax.lax.fori_loop(0, steps, lambda _, state: step(seed, state), state)
 
-    together = side_by_side(len(seeds), trainer.batch * context)
-    state = jax.lax.map(train, (seeds, state), batch_size=len(seeds) if together else None)
+    together = len(seeds) if side_by_side(trainer, len(seeds)) else None
+    state = jax.lax.map(train, (seeds, state), batch_size=together)
     return state, state.loss / state.summed
 
 
-def side_by_side(seeds: int, tokens: int) -> bool:
-    """Whether so many seeds, each with so many tokens a step, train in one vmapped program rather than one after another.
+def side_by_side(trainer: Trainer, seeds: int) -> bool:
+    """Whether so many seeds train in one vmapped program rather than one after another.
 
     On an accelerator they always do. On CPUs that spares dispatch and keeps several cores busy while arrays are small; large
     ones go through the caches faster one by one, and a lone seed has nothing beside it (`python -m experiments.bench seeds`).
     """
+    tokens = trainer.batch * trainer.task.context(trainer.length)
     return seeds > 1 and (tokens <= SMALL or jax.default_backend() != "cpu")

@@ -80,14 +80,14 @@ def blocked_attention(
         raise ValueError(f"blocked_attention: block must be at least 1, got {block}")
     scale = dim**-0.5 if scale is None else scale
     if bias is None and visible is None and (start is None or (is_concrete(start) and start == 0)):
-        out = fused_attention(q, k, v, causal=start is not None, scale=scale)
-        if out is not None:
-            return out
+        fused = fused_attention(q, k, v, causal=start is not None, scale=scale)
+        if fused is not None:
+            return fused
     block = min(block, max(length, count))
     form = _Form(bias, visible, start is not None, scale, block, (length, count))
     q = _blocks(q.reshape(batch, length, groups, heads // groups, dim).transpose(1, 0, 2, 3, 4), block)
     k, v = (_blocks(x.transpose(1, 0, 2, 3), block) for x in (k, v))
-    out = _attend(form, q, k, v, jnp.int32(0 if start is None else start), operands)
+    out: jax.Array = _attend(form, q, k, v, jnp.int32(0 if start is None else start), operands)
     return out.transpose(0, 4, 1, 2, 3, 5).reshape(-1, batch, heads, dim)[:length].transpose(1, 0, 2, 3)
 
 

@@ -181,7 +181,7 @@ def test_the_manifest_tells_of_every_session(config, stopped):
     assert [sorted(s) for s in manifest["sessions"]] == [["ended", "environment", "host", "process", "started"]] * 2
     assert all(s["ended"] for s in manifest["sessions"])
     assert manifest["seeds"] == "vmapped"
-    with store.session(stopped.parent / "one", manifest["config"] | {"seeds": [5]}, "command", {}) as (one, _):
+    with store.session(stopped.parent / "one", manifest["config"] | {"seeds": [5]}, "command", {}, "single") as (one, _):
         assert one["seeds"] == "single"
     assert manifest["config_sha256"] == store.digest(manifest["config"])
 

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from experiments.bench.peers import peer
 from experiments.config.load import load
 from experiments.store import cores
 
@@ -27,14 +28,14 @@ def main(package: str, config: str, *overrides: str):
 
 
 def _one_thread():
-    import torch
+    torch = peer("torch")
 
     torch.set_num_threads(1)
 
 
 def _seed(package: str, config: str, overrides, seed: int) -> list[tuple]:
     """Rows of seed, encoding, multiple and the share of strings that are right."""
-    import torch
+    torch = peer("torch")
 
     torch.manual_seed(seed)
     experiment = load(Path(config), list(overrides))
@@ -52,7 +53,7 @@ def _seed(package: str, config: str, overrides, seed: int) -> list[tuple]:
 
 
 def _train(package: str, experiment, label: str) -> Any:
-    import torch
+    torch = peer("torch")
 
     model = (_XTransformers if package == "x-transformers" else _Llama)(experiment, label)
     options = experiment.train_of(label)
@@ -81,7 +82,7 @@ def _train(package: str, experiment, label: str) -> Any:
 
 def _sample(experiment, batch: int, shortest: int, longest: int):
     """Strings of different symbols to be sorted: tokens [B, context + 1], and where the next token is an answer."""
-    import torch
+    torch = peer("torch")
 
     symbols = experiment.task.symbols
     bos, sep, eos, pad = range(symbols, symbols + 4)
@@ -98,7 +99,7 @@ def _sample(experiment, batch: int, shortest: int, longest: int):
 
 
 def _exact_match(model, experiment, multiple: float) -> float:
-    import torch
+    torch = peer("torch")
 
     count, length, right = experiment.sequences(multiple), experiment.length(multiple), 0
     with torch.no_grad():
@@ -112,7 +113,8 @@ def _exact_match(model, experiment, multiple: float) -> float:
 def _scale(package: str, model, experiment, member: str, multiple: float):
     """Gives the model the frequencies of that scaling at that length."""
     import numpy as np
-    import torch
+
+    torch = peer("torch")
 
     if experiment.parent(member) != "rope":
         return
@@ -155,7 +157,7 @@ class _XTransformers(_Model):
 
 class _Llama(_Model):
     def __init__(self, experiment, label: str):
-        import torch
+        torch = peer("torch")
 
         from experiments.bench.models import llama
 
@@ -170,7 +172,7 @@ class _Llama(_Model):
             self.table = torch.cat([angles.sin(), angles.cos()], 1)
 
     def __call__(self, tokens):
-        import torch
+        torch = peer("torch")
 
         if self.label == "rope":
             return self.module(tokens, use_cache=False).logits

@@ -17,6 +17,7 @@ from experiments.bench.timing import Call, Case
 from experiments.positions import Consecutive
 from experiments.tasks import Copy
 from experiments.train import Trainer
+from jrope import transformer
 from jrope.transformer import TransformerConfig
 
 ALL_CORES = True
@@ -115,8 +116,8 @@ def _torch(trainer: Trainer, context: int, *, compiled: bool) -> Call:
 
     def ours(params):
         options = {"encoding": jrope.Rope(layout="half")}
-        graphdef = jrope.transformer.abstract(trainer.model)
-        logits = jrope.transformer.apply(graphdef, params, tokens[:, :-1], jnp.arange(context), **options)
+        graphdef = transformer.abstract(trainer.model)
+        logits = transformer.apply(graphdef, params, tokens[:, :-1], jnp.arange(context), **options)
         losses, answers = train.cross_entropy(logits, tokens, mask)
         return losses.sum() / answers.sum()
 

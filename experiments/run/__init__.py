@@ -15,6 +15,7 @@ from experiments.files import telling, write_bytes, write_rows, write_table
 from experiments.progress import Display
 from experiments.results import Result, TaskFacts
 from experiments.run.work import Stopped, Work
+from experiments.train import side_by_side
 
 __all__ = ["Stopped", "run"]
 
@@ -36,7 +37,8 @@ def run(
       StoreError: if the directory is in use, or of another config, or has no checkpoint left that can be trusted.
       DiskError: if it cannot be written.
     """
-    with store.session(directory, experiment.record(), command, digests(experiment)) as (manifest, warnings):
+    about = (experiment.record(), command, digests(experiment), _seeds(experiment))
+    with store.session(directory, *about) as (manifest, warnings):
         for warning in warnings:
             warn(warning)
         if (directory / "result.json").exists():
@@ -91,6 +93,14 @@ def _side_by_side(works: list[Work], stop: threading.Event) -> list[dict]:
     if len(jobs) < len(works):
         raise Stopped
     return [row for job in jobs for row in job.result()]
+
+
+def _seeds(experiment: Experiment) -> str:
+    """How seeds are trained, which decides how sums over them are rounded."""
+    if len(experiment.seeds) == 1:
+        return "single"
+    trainers = [experiment.trainer(label) for label in experiment.stages()]
+    return ", ".join(sorted({"vmapped" if side_by_side(own, len(experiment.seeds)) else "one by one" for own in trainers}))
 
 
 def _read(path: Path) -> bytes:
