@@ -377,7 +377,7 @@ def growth() -> alt.ConcatChart:
         bars,
         columns=2,
         spacing=30,
-    )
+    ).resolve_scale(color="independent")
 
 
 FIGURES = (rotation, bands, scalings, biases, precision, growth)
