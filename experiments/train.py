@@ -111,12 +111,12 @@ def advance(trainer: Trainer, encoding: Encoding, seeds, state: State, steps) ->
         seed, state = own
         return jax.lax.fori_loop(0, steps, lambda _, state: step(seed, state), state)
 
-    together = len(seeds) if side_by_side(trainer, len(seeds)) else None
+    together = len(seeds) if vmapped(trainer, len(seeds)) else None
     state = jax.lax.map(train, (seeds, state), batch_size=together)
     return state, state.loss / state.summed
 
 
-def side_by_side(trainer: Trainer, seeds: int) -> bool:
+def vmapped(trainer: Trainer, seeds: int) -> bool:
     """Whether so many seeds train in one vmapped program rather than one after another.
 
     On an accelerator they always do. On CPUs that spares dispatch and keeps several cores busy while arrays are small; large

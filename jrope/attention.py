@@ -17,12 +17,21 @@ def attention(q, k, v, *, bias=None, visible=None, scale: float | None = None) -
     """`softmax(scale q k^T + bias) v` for each head, over the keys that are visible.
 
     Args:
-      q: [B, T, N, H]; k, v: [B, S, N, H].
+      q: [B, T, N, H]; k, v: [B, S, K, H], where K divides N: each head of keys serves N / K heads of queries.
       bias: [..., N, T, S], broadcast over the batch where it has no such axis; None for none.
       visible: bool [..., T, S], whether a query sees a key, broadcast likewise; None where all do. The result of a query that
         sees none is finite, and means nothing.
       scale: of the scores, such as `encoding.softmax_scale(H)`; None for H^-0.5.
+
+    Raises:
+      ValueError: if the heads do not fit.
     """
+    each, rest = divmod(q.shape[2], k.shape[2])
+    if rest or not each or k.shape != v.shape:
+        shapes = f"{q.shape}, {k.shape} and {v.shape}"
+        raise ValueError(f"attention: q must be [B, T, N, H], k and v [B, S, K, H] with K dividing N, got {shapes}")
+    if each > 1:
+        k, v = (jnp.repeat(x, each, axis=2) for x in (k, v))
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     wide = jnp.promote_types(q.dtype, jnp.float32)
     scores = scale * jnp.einsum("btnh,bsnh->bnts", q, k, preferred_element_type=wide)

@@ -15,7 +15,7 @@ def fused_attention(q, k, v, *, causal: bool, scale: float) -> jax.Array | None:
     """`softmax(scale q k^T) v`, of q [B, T, N, H], k and v [B, S, K, H]; None where no kernel here fits such arrays."""
     device = jax.devices()[0]
     (_, length, heads, dim), (_, count, groups, _) = q.shape, k.shape
-    if causal and length != count:
+    if (causal and length != count) or not q.dtype == k.dtype == v.dtype:
         return None
     if device.platform == "gpu" and _capability(device) >= AMPERE and q.dtype.name in HALF and dim % 8 == 0 and dim <= 128:
         return jax.nn.dot_product_attention(q, k, v, scale=scale, is_causal=causal, implementation="cudnn")

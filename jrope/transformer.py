@@ -195,9 +195,12 @@ def apply(graphdef: nnx.GraphDef, params: nnx.State, tokens, positions, **option
 
 def empty_cache(config: TransformerConfig, batch: int, capacity: int, *, axes: int | None = None) -> Cache:
     """A cache with room for `capacity` tokens in each row; `axes` is A where position ids have several axes."""
-    columns = (jnp.zeros((batch, config.heads, capacity, config.head_dim)),) * config.layers
+
+    def columns():  # arrays of their own each, so that a cache can be donated
+        return tuple(jnp.zeros((batch, config.heads, capacity, config.head_dim)) for _ in range(config.layers))
+
     positions = jnp.zeros((batch, capacity) if axes is None else (axes, batch, capacity), jnp.int32)
-    return Cache(columns, columns, positions, jnp.zeros((batch, capacity), bool), jnp.int32(0))
+    return Cache(columns(), columns(), positions, jnp.zeros((batch, capacity), bool), jnp.int32(0))
 
 
 def decode(graphdef: nnx.GraphDef, params: nnx.State, tokens, positions, cache: Cache, **options) -> tuple[jax.Array, Cache]:

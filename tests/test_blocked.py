@@ -46,7 +46,6 @@ def dense(q, k, v, operands, block, causal):
     visible = real_keys(operands, rows, columns)
     if causal:
         visible &= (columns[None, :] <= k.shape[1] - q.shape[1] + rows[:, None])[None]
-    k, v = (jnp.repeat(x, q.shape[2] // x.shape[2], axis=2) for x in (k, v))
     return attention(q, k, v, bias=distances(operands, rows, columns), visible=visible)
 
 

@@ -1,5 +1,7 @@
 """A cache gives the logits of one full pass, for every encoding: from any split, with padding, at any offset."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -255,3 +257,14 @@ def test_generating_nothing_or_from_nothing_is_an_error(length, count):
     config = TransformerConfig(vocabulary=11, features=16, heads=2)
     with pytest.raises(ValueError, match=f"got {length} tokens and {count}"):
         generation.generate(transformer.abstract(config), new(config), TOKENS[:, :length], count)
+
+
+def test_a_cache_can_be_donated():
+    config = TransformerConfig(vocabulary=11, encoding=jrope.Rope(), features=16, heads=2)
+    params, graphdef = new(config), transformer.abstract(config)
+    step = jax.jit(partial(transformer.decode, graphdef), donate_argnums=3)
+    cache = transformer.empty_cache(config, 2, CAPACITY)
+    logits, cache = step(params, TOKENS[:, :1], jnp.arange(1), cache)
+    logits, _ = step(params, TOKENS[:, 1:2], jnp.arange(1, 2), cache)
+    want = transformer.apply(graphdef, params, TOKENS[:, :2], jnp.arange(2))[:, 1:]
+    np.testing.assert_allclose(logits, want, atol=1e-5)

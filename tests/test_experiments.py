@@ -90,8 +90,8 @@ def test_seeds_differ_and_each_is_what_it_would_be_alone(small, monkeypatch):
     monkeypatch.setattr(train, "SMALL", small)  # one after another, or side by side
     train.advance.clear_cache()
     t = trainer()
-    assert train.side_by_side(t, 2) == (small > 0)
-    assert not train.side_by_side(t, 1)
+    assert train.vmapped(t, 2) == (small > 0)
+    assert not train.vmapped(t, 1)
     together, loss = advance(t, jnp.array([0, 3], jnp.uint32), train.start(t, jnp.array([0, 3], jnp.uint32)), 5)
     alone, own = advance(t, jnp.array([3], jnp.uint32), train.start(t, jnp.array([3], jnp.uint32)), 5)
     assert loss[0] != loss[1]

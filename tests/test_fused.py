@@ -23,8 +23,9 @@ def on(monkeypatch):
     return lambda device: monkeypatch.setattr(fused.jax, "devices", lambda: [device])
 
 
-def qkv(dtype=jnp.bfloat16, length=256, dim=64, heads=(4, 4, 4)):
-    return [jax.random.normal(jax.random.key(i), (2, length, n, dim), dtype) for i, n in enumerate(heads)]
+def qkv(dtype=jnp.bfloat16, length=256, dim=64, heads=(4, 4, 4), values=None):
+    dtypes = (dtype, dtype, values or dtype)
+    return [jax.random.normal(jax.random.key(i), (2, length, n, dim), dtypes[i]) for i, n in enumerate(heads)]
 
 
 def test_cudnn_is_asked_for_what_blocks_compute(on, monkeypatch):
@@ -66,6 +67,7 @@ def bias(operands, rows, columns):
         (H100, {"dim": 4}, {"start": 0}),
         (H100, {}, {"start": 0, "bias": bias}),
         (H100, {}, {"start": 3}),
+        (H100, {"values": jnp.float32}, {"start": 0}),
         (TPU, {"length": 200}, {"start": 0}),
         (TPU, {"heads": (4, 2, 2)}, {"start": 0}),
     ],

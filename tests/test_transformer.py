@@ -145,3 +145,9 @@ def test_attention_is_softmax_of_scores_and_bias():
 def test_bad_shapes_are_told(field, value):
     with pytest.raises(ValueError, match=f"TransformerConfig: .*{field}.*{value}"):
         TransformerConfig(**{"vocabulary": 11, field: value})
+
+
+def test_attention_with_heads_that_do_not_fit():
+    q, k = jnp.zeros((1, 3, 4, 8)), jnp.zeros((1, 3, 3, 8))
+    with pytest.raises(ValueError, match=r"^attention: .* with K dividing N, got \(1, 3, 4, 8\), \(1, 3, 3, 8\)"):
+        attention(q, k, k)

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from experiments.bench.peers import peer
 from experiments.config.load import load
 from experiments.store import cores
@@ -29,14 +31,12 @@ def main(package: str, config: str, *overrides: str):
 
 def _one_thread():
     torch = peer("torch")
-
     torch.set_num_threads(1)
 
 
 def _seed(package: str, config: str, overrides, seed: int) -> list[tuple]:
     """Rows of seed, encoding, multiple and the share of strings that are right."""
     torch = peer("torch")
-
     torch.manual_seed(seed)
     experiment = load(Path(config), list(overrides))
     rows = []
@@ -54,7 +54,6 @@ def _seed(package: str, config: str, overrides, seed: int) -> list[tuple]:
 
 def _train(package: str, experiment, label: str) -> Any:
     torch = peer("torch")
-
     model = (_XTransformers if package == "x-transformers" else _Llama)(experiment, label)
     options = experiment.train_of(label)
     optimizer = torch.optim.AdamW(
@@ -83,24 +82,22 @@ def _train(package: str, experiment, label: str) -> Any:
 def _sample(experiment, batch: int, shortest: int, longest: int):
     """Strings of different symbols to be sorted: tokens [B, context + 1], and where the next token is an answer."""
     torch = peer("torch")
-
     symbols = experiment.task.symbols
     bos, sep, eos, pad = range(symbols, symbols + 4)
-    lengths = torch.randint(shortest, longest + 1, (batch,))
-    strings = torch.rand(batch, symbols).argsort(1)[:, :longest]
+    lengths = torch.randint(shortest, longest + 1, (batch, 1))
+    places = torch.arange(longest)
+    inside = places < lengths
+    strings = torch.rand(batch, symbols).argsort(1)[:, :longest].masked_fill(~inside, pad)
     tokens = torch.full((batch, 2 * longest + 3), pad)
-    answers = torch.zeros(batch, 2 * longest + 2, dtype=torch.bool)
-    for row, (length, string) in enumerate(zip(lengths.tolist(), strings, strict=True)):
-        own = string[:length]
-        ends = [torch.tensor([one]) for one in (bos, sep, eos)]
-        tokens[row, : 2 * length + 3] = torch.cat([ends[0], own, ends[1], own.sort().values, ends[2]])
-        answers[row, length + 1 : 2 * length + 2] = True
-    return tokens, answers
+    tokens[:, 0], tokens[:, 1 : longest + 1] = bos, strings
+    tokens.scatter_(1, lengths + 2 + places, strings.sort(1).values)  # padding sorts last
+    tokens.scatter_(1, lengths + 1, sep).scatter_(1, 2 * lengths + 2, eos)
+    columns = torch.arange(2 * longest + 2)
+    return tokens, (lengths + 1 <= columns) & (columns < 2 * lengths + 2)
 
 
 def _exact_match(model, experiment, multiple: float) -> float:
     torch = peer("torch")
-
     count, length, right = experiment.sequences(multiple), experiment.length(multiple), 0
     with torch.no_grad():
         for first in range(0, count, 64):
@@ -112,10 +109,7 @@ def _exact_match(model, experiment, multiple: float) -> float:
 
 def _scale(package: str, model, experiment, member: str, multiple: float):
     """Gives the model the frequencies of that scaling at that length."""
-    import numpy as np
-
     torch = peer("torch")
-
     if experiment.parent(member) != "rope":
         return
     dim = experiment.model.features // experiment.model.heads
@@ -141,7 +135,8 @@ class _XTransformers(_Model):
         from experiments.bench.models import x_transformers
 
         config = experiment.trainer(label).model
-        rotary = {"rotary_pos_emb": True} if label == "rope" else {}
+        # all of a head, as the others rotate; its default is the half
+        rotary = {"rotary_pos_emb": True, "rotary_emb_dim": config.head_dim} if label == "rope" else {}
         wrapper = {"scaled_sinu_pos_emb": True} if label == "sinusoidal" else {}
         length = experiment.context(1 if label == "learned" else max(experiment.evaluate.multiples)).length
         self.module = x_transformers(config, length, wrapper, use_rmsnorm=True, **rotary)
@@ -158,7 +153,6 @@ class _XTransformers(_Model):
 class _Llama(_Model):
     def __init__(self, experiment, label: str):
         torch = peer("torch")
-
         from experiments.bench.models import llama
 
         config, self.label = experiment.trainer(label).model, label
@@ -173,7 +167,6 @@ class _Llama(_Model):
 
     def __call__(self, tokens):
         torch = peer("torch")
-
         if self.label == "rope":
             return self.module(tokens, use_cache=False).logits
         table = self.module.table if self.label == "learned" else self.table

@@ -15,7 +15,7 @@ from experiments.files import telling, write_bytes, write_rows, write_table
 from experiments.progress import Display
 from experiments.results import Result, TaskFacts
 from experiments.run.work import Stopped, Work
-from experiments.train import side_by_side
+from experiments.train import vmapped
 
 __all__ = ["Stopped", "run"]
 
@@ -100,7 +100,7 @@ def _seeds(experiment: Experiment) -> str:
     if len(experiment.seeds) == 1:
         return "single"
     trainers = [experiment.trainer(label) for label in experiment.stages()]
-    return ", ".join(sorted({"vmapped" if side_by_side(own, len(experiment.seeds)) else "one by one" for own in trainers}))
+    return ", ".join(sorted({"vmapped" if vmapped(own, len(experiment.seeds)) else "one by one" for own in trainers}))
 
 
 def _read(path: Path) -> bytes:
