@@ -9,11 +9,13 @@ Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding",
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental.xla_metadata import set_xla_metadata
 
 from jrope import phase
 
@@ -149,13 +151,44 @@ def apply_rotary(x, cos, sin, *, layout: Layout = "interleaved") -> jax.Array:
     lead = (1,) * (x.ndim - 1 - cos.ndim) + cos.shape[:-1]
     dtype = jnp.promote_types(x.dtype, jnp.float32)
     cos, sin = (table.reshape((*lead, 1, pairs)).astype(dtype) for table in (cos, sin))
-    rotating, rest = x[..., : 2 * pairs].astype(dtype), x[..., 2 * pairs :]
+    rotating, rest = x[..., : 2 * pairs], x[..., 2 * pairs :]
     axis = -1 if layout == "interleaved" else -2  # of the two features of a pair
-    pair = rotating.reshape((*rotating.shape[:-1], *((pairs, 2) if layout == "interleaved" else (2, pairs))))
-    first, second = jnp.unstack(pair, axis=axis)
-    # stacked, which XLA on CPUs writes in one vectorised pass, and neither concatenated nor made of flipped pairs
-    rotated = jnp.stack([first * cos - second * sin, second * cos + first * sin], axis=axis).reshape(rotating.shape)
-    return jnp.concatenate([rotated.astype(x.dtype), rest], axis=-1) if rest.shape[-1] else rotated.astype(x.dtype)
+    pair = _taken_apart(rotating, (*x.shape[:-1], pairs, 2) if layout == "interleaved" else (*x.shape[:-1], 2, pairs))
+    pair = pair.astype(dtype)
+    # features beside each other are read and written in the order they lie in, which is what XLA on CPUs vectorises
+    turned = pair * jnp.expand_dims(cos, axis) + jax.lax.rev(pair, (pair.ndim + axis,)) * jnp.stack([-sin, sin], axis=axis)
+    rotated = _put_together(turned.astype(x.dtype), rotating.shape)
+    return jnp.concatenate([rotated, rest], axis=-1) if rest.shape[-1] else rotated
+
+
+def _put_together(pair, shape) -> jax.Array:
+    """`pair.reshape(shape)`, of which XLA on CPUs does not make a part of the loop before it.
+
+    That loop goes over the axes of its result. Over the two features of a pair it is unrolled and vectorised; over all features
+    of a head, with indices divided by two, it takes up to four times as long, or ten in bfloat16.
+    """
+    return jax.lax.platform_dependent(pair, cpu=partial(_called, shape=shape), default=lambda pair: pair.reshape(shape))
+
+
+def _called(pair, shape) -> jax.Array:
+    with set_xla_metadata(inlineable="false"):
+        return _reshape(pair, shape)
+
+
+@partial(jax.jit, static_argnums=1)
+def _reshape(x, shape):
+    return jax.lax.reshape(x, shape)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _taken_apart(x, shape) -> jax.Array:
+    """`x.reshape(shape)`, whose transpose is `_put_together`: it ends the loop that makes a gradient."""
+    return x.reshape(shape)
+
+
+@_taken_apart.defjvp
+def _taken_apart_jvp(shape, primals, tangents):
+    return primals[0].reshape(shape), _put_together(tangents[0], shape)
 
 
 def rotate(x, positions, spectrum: Spectrum, *, layout: Layout = "interleaved") -> jax.Array:

@@ -80,9 +80,10 @@ class Block(nnx.Module):
 
     def __call__(self, x, shape, rotation, attend, remember):
         """x [B*T, D] after this block, and the memory of keys and values, which `remember` gives with those to attend to."""
-        qkv = self.qkv(self.attention_norm(x)).reshape((*shape, 3, self.config.heads, self.config.head_dim))
-        q, k = rotation(qkv[..., 0, :, :], qkv[..., 1, :, :])
-        k, v, memory = remember(k, qkv[..., 2, :, :])
+        heads = *shape, self.config.heads, self.config.head_dim
+        q, k, v = (part.reshape(heads) for part in jnp.split(self.qkv(self.attention_norm(x)), 3, axis=-1))
+        q, k = rotation(q, k)
+        k, v, memory = remember(k, v)
         x = x + self.out(attend(q, k, v).reshape(x.shape))
         return x + self.down(jax.nn.relu(self.up(self.mlp_norm(x)))), memory
 
