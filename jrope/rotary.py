@@ -164,8 +164,8 @@ def apply_rotary(x, cos, sin, *, layout: Layout = "interleaved") -> jax.Array:
 def _put_together(pair, shape) -> jax.Array:
     """`pair.reshape(shape)`, of which XLA on CPUs does not make a part of the loop before it.
 
-    That loop goes over the axes of its result. Over the two features of a pair it is unrolled and vectorised; over all features
-    of a head, with indices divided by two, it takes up to four times as long, or ten in bfloat16.
+    That loop goes over the axes of its result. Over the two features of a pair it is unrolled and vectorised; over all the
+    features of a head, with indices divided by two, it takes up to four times as long, or ten in bfloat16.
     """
     return jax.lax.platform_dependent(pair, cpu=partial(_called, shape=shape), default=lambda pair: pair.reshape(shape))
 

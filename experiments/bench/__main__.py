@@ -20,6 +20,9 @@ from rich.table import Table
 NAMES = ("rotation", "attention", "decoding", "training", "seeds", "startup", "growth", "study")
 PACKAGES = ("jax", "jaxlib", "flax", "torch", "transformers", "x-transformers", "rotary-embedding-torch")
 CHILD = "JROPE_BENCH_CHILD"
+# Arrays in pages of 2 MiB, where Linux gives them: with pages of 4 KiB the first touch of a large array, which is the system's
+# work and no one's formula, takes as long as three passes over it.
+LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 out, err = Console(), Console(stderr=True)
 
 
@@ -40,7 +43,7 @@ def main(
     for name in names or NAMES:
         # a process of its own, since how many threads XLA and PyTorch have is settled when they start
         command = [sys.executable, "-m", "experiments.bench", name, "--out", str(directory)]
-        done = subprocess.run(command, env=os.environ | {CHILD: "1"})
+        done = subprocess.run(command, env=LARGE_PAGES | os.environ | {CHILD: "1"})
         if done.returncode:
             raise typer.Exit(done.returncode)
 
@@ -68,7 +71,8 @@ def _run(name: str, directory: Path):
     except Missing as error:
         err.print(str(error), markup=False)
         raise typer.Exit(2) from None
-    about = {"date": str(date.today()), "python": platform.python_version(), "machine": platform.machine(), "cores": cores}
+    machine = f"{platform.machine()}{_vectors()}"
+    about = {"date": str(date.today()), "python": platform.python_version(), "machine": machine, "cores": cores}
     write_json(directory / f"{name}.json", {**about, **_versions(), "results": results})
 
 
@@ -79,6 +83,15 @@ def _cores(every: bool) -> int:
     given = os.sched_getaffinity(0)
     os.sched_setaffinity(0, given if every else {min(given)})
     return len(os.sched_getaffinity(0))
+
+
+def _vectors() -> str:
+    """The widest vectors of an x86 processor, on which many a ratio depends, where Linux tells."""
+    try:
+        flags = Path("/proc/cpuinfo").read_text().split()
+    except OSError:
+        return ""
+    return next((f" with {name}" for flag, name in (("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in flags), "")
 
 
 def _versions() -> dict[str, str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from experiments.bench.peers import peer
 from experiments.bench.study_peers import PACKAGES
 from experiments.bench.timing import Case, ratios
+from experiments.store import cores
 
 ALL_CORES = True
 CONFIG = Path(__file__).parents[2] / "configs" / "quick.toml"
@@ -26,7 +27,9 @@ def cases() -> Iterator[Case]:
             "jrope, nothing compiled before": [*run, f"{folder}/cold"],
             "jrope, compiled before": [*run, f"{folder}/warm"],
         }
-        commands |= {package: [peers, package, str(CONFIG)] for package in PACKAGES}
+        for package in PACKAGES:
+            commands[f"{package}, a script"] = [peers, package, "1", str(CONFIG)]
+            commands[f"{package}, a process for each core"] = [peers, package, str(cores()), str(CONFIG)]
         environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": f"{folder}/cache"}
         times = {name: _seconds(command, environment) for name, command in commands.items()}
         for i, clock in enumerate(("wall", "CPU")):

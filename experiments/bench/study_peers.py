@@ -1,11 +1,12 @@
-"""The study of a config as one writes it on PyTorch packages: `python -m experiments.bench.study_peers PACKAGE CONFIG`.
+"""The study of a config on PyTorch packages: `python -m experiments.bench.study_peers PACKAGE PROCESSES CONFIG`.
 
-The same task, sizes, steps, seeds, lengths and scalings, eager, a seed after another in a process of one thread on each core,
-which at these sizes does more than PyTorch's own threads in one process.
+The same task, sizes, steps, seeds, lengths and scalings, eager, a seed after another: in one process with PyTorch's own
+threads, as a script does it, or in several of one thread each, which at these sizes takes less time.
 """
 
 import math
 import sys
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -15,18 +16,24 @@ import numpy as np
 
 from experiments.bench.peers import peer
 from experiments.config.load import load
-from experiments.store import cores
 
 PACKAGES = ("x-transformers", "transformers")
 TRAINED = ("sinusoidal", "learned", "rope")
 
 
-def main(package: str, config: str, *overrides: str):
-    seeds = load(Path(config), list(overrides)).seeds
-    with ProcessPoolExecutor(min(len(seeds), cores()), initializer=_one_thread) as pool:
-        for rows in pool.map(partial(_seed, package, config, overrides), seeds):
-            for row in rows:
-                print(*row, flush=True)
+def main(package: str, processes: str, config: str, *overrides: str):
+    seeds, one = load(Path(config), list(overrides)).seeds, partial(_seed, package, config, overrides)
+    if processes == "1":
+        _print(map(one, seeds))
+        return
+    with ProcessPoolExecutor(int(processes), initializer=_one_thread) as pool:
+        _print(pool.map(one, seeds))
+
+
+def _print(results: Iterable[list[tuple]]):
+    for rows in results:
+        for row in rows:
+            print(*row, flush=True)
 
 
 def _one_thread():

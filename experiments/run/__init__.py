@@ -70,7 +70,8 @@ def _side_by_side(works: list[Work], stop: threading.Event) -> list[dict]:
 
         def begin(parent: Work | None) -> set[Future]:
             ready = [work for work in works if work.parent is parent]
-            ready.sort(key=lambda work: -work.trainer.steps)  # the last to start should not be the longest
+            # the last to start should not be the longest
+            ready.sort(key=lambda work: (work.trainer.steps, len(work.members)), reverse=True)
             new = {pool.submit(work.rows): work for work in ready}
             jobs.update(new)
             return set(new)

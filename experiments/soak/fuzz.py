@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from experiments.config.experiment import Experiment
 from experiments.config.load import ConfigError, load, validate
-from experiments.evaluate import sums
+from experiments.evaluate import draw, sums
 from experiments.text import plain
 from experiments.train import advance, start
 
@@ -235,7 +235,8 @@ def build(experiment: Experiment):
         for member, multiple in product(members, {1, max(experiment.evaluate.multiples)}):
             limit = experiment.encoding(member, multiple).limit
             if limit is None or experiment.reach(member, multiple) <= limit:
-                shared = {"model": trainer.model, "task": trainer.task, "positions": trainer.positions}
-                score = partial(sums, encodings=1, length=experiment.length(multiple), count=2, **shared)
+                shared = {"task": trainer.task, "positions": trainer.positions, "length": experiment.length(multiple)}
+                drawn = draw.eval_shape(seeds, steps, count=2, **shared)
                 stacked = jax.tree.map(lambda leaf: jnp.stack([leaf]), experiment.acting(member, multiple))
-                jax.eval_shape(score, seeds, state.params, stacked, steps, steps)
+                score = partial(sums, encodings=1, model=trainer.model)
+                jax.eval_shape(score, state.params, stacked, drawn, jax.ShapeDtypeStruct((2,), bool))
