@@ -55,12 +55,15 @@ def _run(name: str, directory: Path):
     from experiments.bench.timing import compare
     from experiments.files import write_json
 
+    machine = f"{platform.machine()}{_vectors()}"
+    about = {"date": str(date.today()), "python": platform.python_version(), "machine": machine, "cores": cores}
     results = []
     try:
         for case in module.cases():
             ratios = case.forms if isinstance(case.forms, list) else compare(case.forms)
             at = {} if case.at is None else {"at": case.at}
             results.append({"case": case.name, **at, "forms": [ratio._asdict() for ratio in ratios]})
+            write_json(directory / f"{name}.json", {**about, **_versions(), "results": results})
             title = case.name if case.at is None else f"{case.name}: {case.at:g}"
             table = Table("", "ms", "ratio", "middle half", title=f"{name}: {title}", title_justify="left", box=None)
             for ratio in ratios:
@@ -71,9 +74,6 @@ def _run(name: str, directory: Path):
     except Missing as error:
         err.print(str(error), markup=False)
         raise typer.Exit(2) from None
-    machine = f"{platform.machine()}{_vectors()}"
-    about = {"date": str(date.today()), "python": platform.python_version(), "machine": machine, "cores": cores}
-    write_json(directory / f"{name}.json", {**about, **_versions(), "results": results})
 
 
 def _cores(every: bool) -> int:

@@ -17,7 +17,7 @@ from jrope.transformer import TransformerConfig
 
 ALL_CORES = True
 SHAPES = [(16, 8, 16), (32, 16, 32), (64, 16, 26), (128, 32, 64)]  # features, batch, tokens
-SEEDS, STEPS, BASES = 5, 20, (10_000.0, 100_000.0)
+SEEDS, STEPS, BASES = 5, 10, (10_000.0, 100_000.0)
 TASK = Copy(symbols=96)
 
 

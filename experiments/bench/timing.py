@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 ROUNDS = 11
 A_TURN = 0.05  # seconds at least, over as many calls as that takes
 WARM_UP = 3
+LONG = 0.5  # seconds, after which what caches and memory held before no longer counts
 
 Call = Callable[[], Any]  # which does not return before all is computed
 
@@ -37,14 +38,16 @@ def compare(forms: Mapping[str, Call], rounds: int = ROUNDS) -> list[Ratio]:
     What they return has been found equal before, where it should be. In each round every form has a turn, in random order, so
     that whatever slows the machine slows all of them.
     """
-    calls = {}
+    once = {}
     for name, call in forms.items():
+        call()  # which may compile
         for _ in range(WARM_UP):
+            began = time.perf_counter()
             call()
-        began = time.perf_counter()
-        call()
-        calls[name] = max(1, round(A_TURN / max(time.perf_counter() - began, 1e-9)))
-    taken = [dict(_turns(forms, calls, random.Random(i))) for i in range(rounds)]
+            once[name] = max(time.perf_counter() - began, 1e-9)
+            if once[name] > LONG:
+                break
+    taken = [dict(_turns(forms, once, random.Random(i))) for i in range(rounds)]
     base = next(iter(forms))
     return [_ratio(name, [times[name] for times in taken], [times[base] for times in taken]) for name in forms]
 
@@ -55,13 +58,16 @@ def ratios(seconds: Mapping[str, float]) -> list[Ratio]:
     return [Ratio(name, own, own / base, own / base, own / base) for name, own in seconds.items()]
 
 
-def _turns(forms: Mapping[str, Call], calls: Mapping[str, int], moments: random.Random) -> Iterator[tuple[str, float]]:
+def _turns(forms: Mapping[str, Call], once: Mapping[str, float], moments: random.Random) -> Iterator[tuple[str, float]]:
+    """Each form and its time, where `once` says about how long a call takes."""
     for name in moments.sample(list(forms), len(forms)):
-        forms[name]()  # not timed: it finds the caches and the memory as another form left them
+        calls = max(1, round(A_TURN / once[name]))
+        if once[name] < LONG:
+            forms[name]()  # not timed: it finds the caches and the memory as another form left them
         began = time.perf_counter()
-        for _ in range(calls[name]):
+        for _ in range(calls):
             forms[name]()
-        yield name, (time.perf_counter() - began) / calls[name]
+        yield name, (time.perf_counter() - began) / calls
 
 
 def _ratio(name: str, times: list[float], base: list[float]) -> Ratio:
