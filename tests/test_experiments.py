@@ -107,7 +107,7 @@ def scores_of(t, params, encodings, *, seeds=(0,), length=4, sequences=7):
 
 @pytest.mark.parametrize("a_call", [10, 10_000])
 def test_evaluation_against_a_plain_loop(a_call, monkeypatch):
-    monkeypatch.setattr(evaluate, "A_CALL", 3 * a_call)  # in parts of 3 sequences, or all in one
+    monkeypatch.setattr(evaluate, "A_CALL", 3 * a_call)  # in parts of 2 sequences, or all in one
     t, seeds = trainer(), jnp.array([0], jnp.uint32)
     params = train.start(t, seeds).params
     scores = scores_of(t, params, [t.model.encoding])
@@ -123,6 +123,19 @@ def test_evaluation_against_a_plain_loop(a_call, monkeypatch):
     expected = [np.mean(right), np.mean(np.all(right, -1)), np.mean(losses), np.mean(right, 0), np.mean(losses, 0)]
     for got, wanted in zip(scores, expected, strict=True):
         np.testing.assert_allclose(got[0, 0], wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("tokens", [1, 130, 970, 3000, 5000, 100_000])
+@pytest.mark.parametrize("sequences", [1, 7, 512])
+def test_calls_of_an_evaluation(sequences, tokens):
+    count = evaluate.of_a_call(sequences, tokens)
+    calls = -(-sequences // count)
+    assert count == 1 or count * tokens <= evaluate.A_CALL
+    assert sequences <= calls * count < 2 * sequences + 1
+    for encodings in (1, 3, 4):
+        batch, most = evaluate.at_once(count, encodings * tokens), max(1, evaluate.TOGETHER // (encodings * tokens))
+        assert count % batch == 0
+        assert min(count, most) / 2 < batch <= most
 
 
 def test_all_scalings_are_evaluated_side_by_side_by_one_program_and_each_as_if_alone():
