@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments import compilation
 from experiments.positions import Positions
 from experiments.tasks import Task
 from experiments.train import cross_entropy
@@ -90,10 +91,7 @@ class Drawn(NamedTuple):
     ids: jax.Array
 
 
-_QUICKLY_COMPILED = {"xla_backend_optimization_level": 0}  # sequences are made in a hundredth of the time of the scores
-
-
-@partial(jax.jit, static_argnames=("task", "positions", "length", "count"), compiler_options=_QUICKLY_COMPILED)
+@partial(jax.jit, static_argnames=("task", "positions", "length", "count"), compiler_options=compilation.QUICKLY)
 def draw(seeds, first, *, task, positions, length, count) -> Drawn:
     """`count` sequences of each seed, from that of index `first`: a program of its own, which all encodings share."""
 

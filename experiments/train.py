@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from experiments import compilation
 from experiments.positions import Positions
 from experiments.tasks import Task
 from jrope import transformer
@@ -70,7 +71,7 @@ def cross_entropy(logits, tokens, mask) -> tuple[jax.Array, jax.Array]:
     return jnp.where(answers, losses, 0.0), answers
 
 
-@partial(jax.jit, static_argnums=0, compiler_options={"xla_backend_optimization_level": 0})  # it runs once
+@partial(jax.jit, static_argnums=0, compiler_options=compilation.QUICKLY)
 def start(trainer: Trainer, seeds) -> State:
     """The state before the first step, for each of the seeds [S]."""
     keys = jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(seed), 0))(seeds)
@@ -84,7 +85,7 @@ def start_from(trainer: Trainer, params) -> State:
     return State(none.astype(jnp.int32), params, jax.vmap(trainer.optimizer.init)(params), none, none.astype(jnp.int32))
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=3)
+@partial(jax.jit, static_argnums=0, donate_argnums=3, compiler_options=compilation.STEPS)
 def advance(trainer: Trainer, encoding: Encoding, seeds, state: State, steps) -> tuple[State, jax.Array]:
     """`steps` more training steps of every seed, and the mean loss of each since the last report [S].
 

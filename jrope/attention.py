@@ -40,9 +40,9 @@ def attention(q, k, v, *, bias=None, visible=None, scale: float | None = None) -
     if visible is not None:
         scores = jnp.where(_of_rank_four(visible[..., None, :, :]), scores, UNSEEN)
     weights = jnp.exp(scores - jax.lax.stop_gradient(scores.max(-1, keepdims=True)))
-    mixed = jnp.einsum("bnts,bsnh->btnh", weights.astype(v.dtype), v, preferred_element_type=wide)
+    mixed = jnp.einsum("bnts,bsnh->bnth", weights.astype(v.dtype), v, preferred_element_type=wide)
     # divided after the product, where there are H numbers to a query and not S; so is the gradient of the sum
-    return (mixed / weights.sum(-1).swapaxes(1, 2)[..., None]).astype(v.dtype)
+    return (mixed / weights.sum(-1, keepdims=True)).astype(v.dtype).swapaxes(1, 2)
 
 
 def _of_rank_four(x) -> jax.Array:
