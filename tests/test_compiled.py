@@ -10,6 +10,7 @@ import pytest
 
 import jrope
 from jrope import transformer
+from jrope.attention import attention
 
 X = jax.ShapeDtypeStruct((8, 64, 4, 32), jnp.float32)
 POSITIONS = jnp.arange(64)
@@ -93,6 +94,16 @@ def test_a_forward_pass_makes_its_angles_once(encoding):
     angles = [part for part in parts.values() if "u32[" in part and re.search(r"= f32\[[\d,]+\]\S* convert\(", part)]
     assert len(angles) <= 2  # those of the cosines, and those of the sines
     assert max(map(largest, angles)) <= POSITIONS.size * config.features
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+def test_attention_copies_no_scores(batch):
+    """It did for a lone sequence, whose product with the values einsum had made the other way round."""
+    x = jax.ShapeDtypeStruct((batch, 40, 2, 16), jnp.float32)
+    parts = computations(lambda q, k, v: attention(q, k, v, visible=jnp.tri(40, dtype=bool)), x, x, x)
+    text = "".join(parts.values())
+    assert re.search(r"f32\[[\d,]*40,40\]\S* dot\(", text)
+    assert not re.findall(r"f32\[[\d,]*40,40\]\S* (?:transpose|copy)\(", text)
 
 
 def test_a_weight_gradient_is_one_product_without_a_transpose():
