@@ -230,7 +230,7 @@ def build(experiment: Experiment):
         trainer = experiment.trainer(label)
         state = start.eval_shape(trainer, seeds)
         encoding = experiment.acting(label, experiment.trained_multiple(label))
-        after, losses = jax.eval_shape(partial(advance, trainer), encoding, seeds, state, steps)
+        after, losses = advance.eval_shape(trainer, encoding, seeds, state, steps)
         assert (after, losses.shape) == (state, seeds.shape)
         for member, multiple in product(members, {1, max(experiment.evaluate.multiples)}):
             limit = experiment.encoding(member, multiple).limit
