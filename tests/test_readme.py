@@ -70,8 +70,9 @@ SPEED = {
     ),
     "training steps, 64 features: PyTorch with torch.compile": (*STEP, "torch.compile", "jrope"),
     "the same: x-transformers": (*STEP, "x-transformers", "jrope"),
-    "`configs/quick.toml` from command to report: x-transformers": (*STUDY, "x-transformers", COLD),
-    "the same: transformers": (*STUDY, "transformers", COLD),
+    "`configs/quick.toml` from command to report: a script on x-transformers": (*STUDY, "x-transformers, a script", COLD),
+    "the same: a process for each core": (*STUDY, "x-transformers, a process for each core", COLD),
+    "the same: a script on transformers": (*STUDY, "transformers, a script", COLD),
 }
 
 
