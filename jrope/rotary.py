@@ -8,6 +8,7 @@ so that the score of a query and a key depends on the distance of their position
 Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", arXiv:2104.09864.
 """
 
+import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -152,13 +153,23 @@ def apply_rotary(x, cos, sin, *, layout: Layout = "interleaved") -> jax.Array:
     dtype = jnp.promote_types(x.dtype, jnp.float32)
     cos, sin = (table.reshape((*lead, 1, pairs)).astype(dtype) for table in (cos, sin))
     rotating, rest = x[..., : 2 * pairs], x[..., 2 * pairs :]
-    axis = -1 if layout == "interleaved" else -2  # of the two features of a pair
-    pair = _taken_apart(rotating, (*x.shape[:-1], pairs, 2) if layout == "interleaved" else (*x.shape[:-1], 2, pairs))
-    pair = pair.astype(dtype)
-    # features beside each other are read and written in the order they lie in, which is what XLA on CPUs vectorises
-    turned = pair * jnp.expand_dims(cos, axis) + jax.lax.rev(pair, (pair.ndim + axis,)) * jnp.stack([-sin, sin], axis=axis)
-    rotated = _put_together(turned.astype(x.dtype), rotating.shape)
+    # rows of four, since LLVM unrolls a loop over sixteen numbers, where it finds few vectors; converted ones need longer rows
+    row = math.gcd(pairs, 4) if dtype == x.dtype else pairs
+    on_cpu = partial(_rotated, layout=layout, row=row, apart=_taken_apart, together=_put_together)
+    elsewhere = partial(_rotated, layout=layout, row=pairs, apart=jax.lax.reshape, together=jax.lax.reshape)
+    rotated = jax.lax.platform_dependent(rotating, cos, sin, cpu=on_cpu, default=elsewhere)
     return jnp.concatenate([rotated, rest], axis=-1) if rest.shape[-1] else rotated
+
+
+def _rotated(x, cos, sin, *, layout: Layout, row: int, apart, together) -> jax.Array:
+    """x [..., N, 2P] turned by tables [..., 1, P], with the features of a pair along an axis of their own."""
+    pairs = cos.shape[-1]
+    inner, axis = ((pairs,), -1) if layout == "interleaved" else ((pairs // row, row), -3)
+    cos, sin = (jnp.expand_dims(table.reshape((*table.shape[:-1], *inner)), axis) for table in (cos, sin))
+    pair = apart(x, (*x.shape[:-1], pairs, 2) if layout == "interleaved" else (*x.shape[:-1], 2, *inner)).astype(cos.dtype)
+    # features beside each other are read and written in the order they lie in, which is what XLA on CPUs vectorises
+    turned = pair * cos + jax.lax.rev(pair, (pair.ndim + axis,)) * jnp.concatenate([-sin, sin], axis)
+    return together(turned.astype(x.dtype), x.shape)
 
 
 def _put_together(pair, shape) -> jax.Array:
@@ -167,10 +178,6 @@ def _put_together(pair, shape) -> jax.Array:
     That loop goes over the axes of its result. Over the two features of a pair it is unrolled and vectorised; over all the
     features of a head, with indices divided by two, it takes up to four times as long, or ten in bfloat16.
     """
-    return jax.lax.platform_dependent(pair, cpu=partial(_called, shape=shape), default=lambda pair: pair.reshape(shape))
-
-
-def _called(pair, shape) -> jax.Array:
     with set_xla_metadata(inlineable="false"):
         return _reshape(pair, shape)
 
