@@ -10,10 +10,6 @@ import platformdirs
 # compiler options of `jax.jit`: for programs that run for a moment only, which take longer to compile well than to run
 QUICKLY = {"xla_backend_optimization_level": 0}
 
-# and for training steps. On CPUs XLA of jax 0.10 gives products to YNNPACK, with which a step takes 1.1 times as long, with
-# vmapped seeds 1.2 times, though it compiles 4 CPU seconds sooner; as long with that of jax 0.11, and less with that of 0.12
-STEPS = {"xla_cpu_experimental_ynn_fusion_type": ""} if jax.__version__.startswith("0.10.") else {}
-
 
 def use_cache():
     """Keeps compiled programs between runs, in a directory of the user's own that is named by version and machine, unless

@@ -1,11 +1,13 @@
-"""Training as a pure function of a seed: data made on device from (seed, step), seeds as a vmapped axis."""
+"""Training as a pure function of a seed: data made on device from (seed, step), seeds as a vmapped axis or side by side."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from experiments import compilation
@@ -14,8 +16,6 @@ from experiments.tasks import Task
 from jrope import transformer
 from jrope.encoding import Encoding
 from jrope.transformer import TransformerConfig
-
-SMALL = 1024  # tokens of a step
 
 
 class State(NamedTuple):
@@ -85,7 +85,7 @@ def start_from(trainer: Trainer, params) -> State:
     return State(none.astype(jnp.int32), params, jax.vmap(trainer.optimizer.init)(params), none, none.astype(jnp.int32))
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=3, compiler_options=compilation.STEPS)
+@partial(jax.jit, static_argnums=0, donate_argnums=3)
 def advance(trainer: Trainer, encoding: Encoding, seeds, state: State, steps) -> tuple[State, jax.Array]:
     """`steps` more training steps of every seed, and the mean loss of each since the last report [S].
 
@@ -112,16 +112,45 @@ def advance(trainer: Trainer, encoding: Encoding, seeds, state: State, steps) ->
         seed, state = own
         return jax.lax.fori_loop(0, steps, lambda _, state: step(seed, state), state)
 
-    together = len(seeds) if vmapped(trainer, len(seeds)) else None
-    state = jax.lax.map(train, (seeds, state), batch_size=together)
+    # a lone seed has no axis of its own in the program
+    state = jax.lax.map(train, (seeds, state), batch_size=len(seeds) if len(seeds) > 1 else None)
     return state, state.loss / state.summed
 
 
-def vmapped(trainer: Trainer, seeds: int) -> bool:
-    """Whether so many seeds train in one vmapped program rather than one after another.
+Part = tuple[jax.Array, State]  # what one call of `advance` trains: some of the seeds, and their state
 
-    On an accelerator they always do. On CPUs that spares dispatch and keeps several cores busy while arrays are small; large
-    ones go through the caches faster one by one, and a lone seed has nothing beside it (`python -m experiments.bench seeds`).
+
+def vmapped(seeds: int) -> bool:
+    """Whether so many seeds train in one vmapped program, as they do on accelerators.
+
+    On CPUs each is a call of its own, and calls go side by side: a core is full with one seed, and a program of all of them
+    makes poor use of several cores (`python -m experiments.bench seeds`). A seed is then the same beside others.
     """
-    tokens = trainer.batch * trainer.task.context(trainer.length)
-    return seeds > 1 and (tokens <= SMALL or jax.default_backend() != "cpu")
+    return seeds > 1 and jax.default_backend() != "cpu"
+
+
+def apart(seeds, state: State) -> list[Part]:
+    """The seeds [S] and their state as they are trained together."""
+    if vmapped(len(seeds)):
+        return [(seeds, state)]
+    each = jax.tree.map(np.asarray, (seeds, state))
+    return [jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], each) for i in range(len(seeds))]
+
+
+def joined(parts: list[Part]) -> State:
+    """The state of all seeds."""
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *(state for _, state in parts))
+
+
+def advance_each(
+    trainer: Trainer, encoding: Encoding, parts: list[Part], steps: int, *, side_by_side: Callable[..., Iterable] = map
+) -> tuple[list[Part], np.ndarray]:
+    """`advance` of all parts, done by `side_by_side`, such as the `map` of an executor with a thread for each core."""
+
+    def one(part: Part):
+        seeds, state = part
+        state, losses = advance(trainer, encoding, seeds, state, steps)
+        return (seeds, state), np.asarray(losses)
+
+    advanced, losses = zip(*side_by_side(one, parts), strict=True)
+    return list(advanced), np.concatenate(losses)

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import pytest
 
 import jrope
-from experiments import compilation
 from jrope import transformer
 from jrope.attention import attention
 
@@ -105,14 +104,6 @@ def test_attention_copies_no_scores(batch):
     text = "".join(parts.values())
     assert re.search(r"f32\[[\d,]*40,40\]\S* dot\(", text)
     assert not re.findall(r"f32\[[\d,]*40,40\]\S* (?:transpose|copy)\(", text)
-
-
-@pytest.mark.skipif(not compilation.STEPS, reason="for jax 0.10 alone")
-def test_products_of_steps_are_not_given_to_ynnpack():
-    x = jax.ShapeDtypeStruct((64, 64), jnp.float32)
-    text = jax.jit(jnp.dot, compiler_options=compilation.STEPS).lower(x, x).compile().as_text()
-    assert " dot(" in text
-    assert "ynn_fusion" not in text
 
 
 def test_a_weight_gradient_is_one_product_without_a_transpose():

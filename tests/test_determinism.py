@@ -1,5 +1,6 @@
 """What docs/determinism.md says of bits: what is the same, and that what is told apart does differ."""
 
+import json
 import re
 from pathlib import Path
 
@@ -72,25 +73,41 @@ def test_a_cached_program_gives_the_same_bits(experiment, tmp_path):
     assert same(*states)
 
 
-def test_an_encoding_alone_is_what_it_is_beside_others(tmp_path):
+def trained(folder, config, number):
+    """The last state and the tables of `rope`, the encoding of this number, of a run of this config."""
+    path = folder.with_suffix(".toml")
+    path.write_text(config)
+    go(path, folder)
+    experiment, own = load.load(path), folder / "encodings" / number
+    state = train.start.eval_shape(experiment.trainer("rope"), jnp.array(experiment.seeds, jnp.uint32))
+    state = checkpoint.load(own, 120, state, f"{store.digest(experiment.record())}/{number}")
+    return state, *((own / f"{table}.jsonl").read_text().splitlines() for table in ("metrics", "results"))
+
+
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory):
+    return trained(tmp_path_factory.mktemp("beside") / "run", CONFIG, "1")
+
+
+def test_an_encoding_alone_is_what_it_is_beside_others(beside, tmp_path):
     """Metrics, results and the trained weights, of two runs whose configs differ in what else they train."""
-    alone = CONFIG.replace('[encodings.learned]\ntype = "learned"\n', "")
-    assert alone != CONFIG
-    kept = []
-    for name, text, folder in (("alone", alone, "0"), ("beside", CONFIG, "1")):
-        path = tmp_path / f"{name}.toml"
-        path.write_text(text)
-        go(path, tmp_path / name)
-        experiment, own = load.load(path), tmp_path / name / "encodings" / folder
-        state = train.start.eval_shape(experiment.trainer("rope"), jnp.array(experiment.seeds, jnp.uint32))
-        owner = f"{store.digest(experiment.record())}/{folder}"
-        weights = checkpoint.load(own, 120, state, owner)
-        kept.append((weights, [(own / f"{table}.jsonl").read_bytes() for table in ("metrics", "results")]))
-    assert same(kept[0][0], kept[1][0])
-    assert kept[0][1] == kept[1][1]
+    config = CONFIG.replace('[encodings.learned]\ntype = "learned"\n', "")
+    assert config != CONFIG
+    alone = trained(tmp_path / "run", config, "0")
+    assert same(alone[0], beside[0])
+    assert alone[1:] == beside[1:]
 
 
-def test_seeds_side_by_side_and_one_alone_begin_alike_and_drift_apart(experiment):
+def test_a_seed_alone_is_what_it_is_beside_others(beside, tmp_path):
+    """Metrics and the trained weights: on CPUs, where no program trains two."""
+    config = CONFIG.replace("seeds = [0, 5]", "seeds = [5]")
+    assert config != CONFIG
+    alone = trained(tmp_path / "run", config, "1")
+    assert same(alone[0], jax.tree.map(lambda leaf: leaf[1:], beside[0]))
+    assert alone[1] == [row for row in beside[1] if json.loads(row)["seed"] == 5]
+
+
+def test_vmapped_seeds_and_one_alone_begin_alike_and_drift_apart(experiment):
     for steps, alike in ((1, True), (200, False)):
         both, one = advanced(experiment, [0, 5], steps), advanced(experiment, [5], steps)
         second = jax.tree.map(lambda leaf: leaf[1:], both)

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
@@ -85,19 +86,31 @@ def test_training_learns_and_any_split_into_chunks_is_the_same():
     assert train.advance._cache_size() == before + 1
 
 
-@pytest.mark.parametrize("small", [0, train.SMALL])
-def test_seeds_differ_and_each_is_what_it_would_be_alone(small, monkeypatch):
-    monkeypatch.setattr(train, "SMALL", small)  # one after another, or side by side
-    train.advance.clear_cache()
-    t = trainer()
-    assert train.vmapped(t, 2) == (small > 0)
-    assert not train.vmapped(t, 1)
-    together, loss = advance(t, jnp.array([0, 3], jnp.uint32), train.start(t, jnp.array([0, 3], jnp.uint32)), 5)
-    alone, own = advance(t, jnp.array([3], jnp.uint32), train.start(t, jnp.array([3], jnp.uint32)), 5)
-    assert loss[0] != loss[1]
-    np.testing.assert_allclose(loss[1], own[0], rtol=1e-5)
+def test_seeds_differ_and_each_is_what_it_would_be_alone():
+    """Vmapped to rounding; in calls of their own, as on CPUs, bit for bit, however these are done."""
+    t, seeds = trainer(), jnp.array([0, 3], jnp.uint32)
+    alone, own = advance(t, seeds[1:], train.start(t, seeds[1:]), 5)
+    assert len(train.apart(seeds, train.start(t, seeds))) == 2
+    with ThreadPoolExecutor(2) as cores:
+        for side_by_side in (map, cores.map):
+            parts = train.apart(seeds, train.start(t, seeds))
+            parts, losses = train.advance_each(t, t.model.encoding, parts, 5, side_by_side=side_by_side)
+            assert losses[0] != losses[1] == own[0]
+            for a, b in zip(jax.tree.leaves(train.joined(parts)), jax.tree.leaves(alone), strict=True):
+                np.testing.assert_array_equal(a[1], b[0])
+    together, losses = advance(t, seeds, train.start(t, seeds), 5)
+    np.testing.assert_allclose(losses[1], own[0], rtol=1e-5)
     for a, b in zip(jax.tree.leaves(together.params), jax.tree.leaves(alone.params), strict=True):
         np.testing.assert_allclose(a[1], b[0], atol=1e-5)
+
+
+def test_seeds_are_vmapped_on_accelerators(monkeypatch):
+    t, seeds = trainer(), jnp.array([0, 3], jnp.uint32)
+    state = train.start(t, seeds)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    ((own, whole),) = train.apart(seeds, state)
+    assert (len(own), whole) == (2, state)
+    assert len(train.apart(seeds[:1], state)) == 1
 
 
 def scores_of(t, params, encodings, *, seeds=(0,), length=4, sequences=7):

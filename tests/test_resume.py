@@ -17,10 +17,10 @@ import pytest
 from typer.testing import CliRunner
 from watch import Watch
 
-from experiments import files, run, signals, soak, store
+from experiments import files, run, signals, soak, store, train
 from experiments.__main__ import app
 from experiments.config import load
-from experiments.run import checkpoint, chunk, work
+from experiments.run import checkpoint, chunk
 from experiments.soak.trials import contents
 
 ROOT = Path(__file__).parent.parent
@@ -180,9 +180,9 @@ def test_the_manifest_tells_of_every_session(config, stopped):
     manifest = store._json(stopped / "manifest.json")
     assert [sorted(s) for s in manifest["sessions"]] == [["ended", "environment", "host", "process", "started"]] * 2
     assert all(s["ended"] for s in manifest["sessions"])
-    assert manifest["seeds"] == "vmapped"
-    with store.session(stopped.parent / "one", manifest["config"] | {"seeds": [5]}, "command", {}, "single") as (one, _):
-        assert one["seeds"] == "single"
+    assert manifest["seeds"] == "one by one"
+    with store.session(stopped.parent / "one", manifest["config"] | {"seeds": [5]}, "command", {}, "vmapped") as (one, _):
+        assert one["seeds"] == "vmapped"
     assert manifest["config_sha256"] == store.digest(manifest["config"])
 
 
@@ -291,7 +291,7 @@ def test_no_room_and_no_memory_have_statuses_of_their_own(config, tmp_path, monk
     invoke = partial(CliRunner().invoke, app)
     nowhere = invoke(["run", str(config), "--out", str(tmp_path / "file" / "run")])
     assert (nowhere.exit_code, nowhere.stderr) == (4, f"{tmp_path / 'file' / 'run'}: Not a directory\n")
-    monkeypatch.setattr(work, "advance", all_used)
+    monkeypatch.setattr(train, "advance", all_used)
     starved = invoke(["run", str(config), "--out", str(tmp_path / "run")])
     assert starved.exit_code == 5
     assert "RESOURCE_EXHAUSTED: Out of memory allocating 64000000000 bytes. What was saved before is whole" in starved.stderr

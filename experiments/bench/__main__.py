@@ -21,10 +21,10 @@ NAMES = ("rotation", "attention", "decoding", "training", "seeds", "startup", "g
 PACKAGES = ("jax", "jaxlib", "flax", "torch", "transformers", "x-transformers", "rotary-embedding-torch")
 CHILD = "JROPE_BENCH_CHILD"
 # Arrays in pages of 2 MiB, where Linux gives them: with pages of 4 KiB the first touch of a large array, which is the system's
-# work and no one's formula, takes as long as two or three passes over it. Not where whole commands are timed,
-# which users give without.
+# work and no one's formula, takes as long as two or three passes over it. Not where training and whole commands are timed, as
+# users run them: not to ask the system for memory at each step is a part of being fast.
 LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-COMMANDS = ("startup", "study")
+AS_USERS_RUN = ("training", "seeds", "startup", "study")
 out, err = Console(), Console(stderr=True)
 
 
@@ -45,7 +45,7 @@ def main(
     for name in names or NAMES:
         # a process of its own, since how many threads XLA and PyTorch have is settled when they start
         command = [sys.executable, "-m", "experiments.bench", name, "--out", str(directory)]
-        pages = {} if name in COMMANDS else LARGE_PAGES
+        pages = {} if name in AS_USERS_RUN else LARGE_PAGES
         done = subprocess.run(command, env=pages | os.environ | {CHILD: "1"})
         if done.returncode:
             raise typer.Exit(done.returncode)

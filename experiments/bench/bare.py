@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import optax
 
 import jrope
-from experiments import compilation
 from experiments.train import Trainer, cross_entropy
 from jrope.attention import attention
 
@@ -33,7 +32,7 @@ def _normalised(x, norm):
     return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * norm["scale"][None]
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=(2, 3), compiler_options=compilation.STEPS)
+@partial(jax.jit, static_argnums=0, donate_argnums=(2, 3))
 def advance(trainer: Trainer, seed, params, optimizer, steps):
     """`steps` training steps of one seed from step 0; the sum of losses, the parameters and the optimiser's state."""
 

@@ -69,10 +69,10 @@ def _training(encoding: Encoding, *, features: int = 64, seeds: int = 1) -> Call
         TASK, model, Consecutive(), length=15, batch=16, steps=1000, learning_rate=1e-3, warmup=10, weight_decay=0.1
     )
     numbers, acting = jnp.arange(seeds, dtype=jnp.uint32), encoding.at(head_dim=model.head_dim, length=32)
-    held = {"state": train.start(trainer, numbers)}
+    held = {"parts": train.apart(numbers, train.start(trainer, numbers))}
 
     def call():
-        held["state"], losses = train.advance(trainer, acting, numbers, held["state"], STEPS)
-        return losses.block_until_ready()
+        held["parts"], losses = train.advance_each(trainer, acting, held["parts"], STEPS)
+        return losses
 
     return call

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-import jax
 import jax.numpy as jnp
 
 import jrope
-from experiments import train
+from experiments import store, train
 from experiments.bench.timing import Call, Case
 from experiments.positions import Consecutive
 from experiments.tasks import Copy
@@ -32,24 +31,23 @@ def cases() -> Iterator[Case]:
 
 def _forms(trainer: Trainer) -> dict[str, Call]:
     encodings = [jrope.Rope(base).at(head_dim=trainer.model.head_dim) for base in BASES]
-    seeds = [jnp.arange(i, i + 1, dtype=jnp.uint32) for i in range(SEEDS)]
-    whole = [jnp.arange(SEEDS, dtype=jnp.uint32)]
+    seeds = jnp.arange(SEEDS, dtype=jnp.uint32)
+    cores, threads = ThreadPoolExecutor(store.cores()), ThreadPoolExecutor(len(encodings))
 
-    def runs(groups):
-        """A call for each encoding, which trains the groups of seeds one after another."""
-        held = {(i, j): train.start(trainer, own) for i in range(len(encodings)) for j, own in enumerate(groups)}
+    def runs(divided, side_by_side):
+        """A call for each encoding, which trains all seeds, `divided` into parts that go `side_by_side`."""
+        held = [divided(seeds, train.start(trainer, seeds)) for _ in encodings]
 
         def one(i):
-            for j, own in enumerate(groups):
-                held[i, j], losses = train.advance(trainer, encodings[i], own, held[i, j], STEPS)
-                jax.block_until_ready(losses)
+            held[i], _ = train.advance_each(trainer, encodings[i], held[i], STEPS, side_by_side=side_by_side)
 
         return [partial(one, i) for i in range(len(encodings))]
 
-    alone, together = runs(seeds), runs(whole)
-    pool = ThreadPoolExecutor(len(encodings))
+    ours, alone = runs(train.apart, cores.map), runs(train.apart, map)
+    together = runs(lambda seeds, state: [(seeds, state)], map)
     return {
-        "as a study runs": lambda: list(pool.map(lambda one: one(), together)),
-        "an encoding after another": lambda: [one() for one in together],
-        "a seed after another": lambda: [one() for one in alone],
+        "as a study runs": lambda: list(threads.map(lambda one: one(), ours)),
+        "an encoding after another": lambda: [one() for one in ours],
+        "and all seeds vmapped": lambda: [one() for one in together],
+        "and a seed after another": lambda: [one() for one in alone],
     }

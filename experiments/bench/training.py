@@ -10,7 +10,7 @@ import numpy as np
 from flax import nnx
 
 import jrope
-from experiments import compilation, train
+from experiments import train
 from experiments.bench import bare, models
 from experiments.bench.peers import nearly, peer
 from experiments.bench.timing import Call, Case
@@ -152,7 +152,7 @@ def _products(trainer: Trainer, context: int) -> Call:
     )
     up, down = up / d**0.5, down / hidden**0.5
 
-    @partial(jax.jit, donate_argnums=0, compiler_options=compilation.STEPS)
+    @partial(jax.jit, donate_argnums=0)
     def multiply(x, up, down):
         return jax.lax.fori_loop(0, count, lambda _, x: x @ up @ down, x)
 

@@ -1,4 +1,4 @@
-"""Runs an experiment, or goes on with one: its encodings side by side on the cores, each from its last good state."""
+"""Runs an experiment, or goes on with one: encodings and seeds side by side on the cores, each from its last good state."""
 
 import threading
 from collections.abc import Callable
@@ -30,25 +30,26 @@ def run(
 ) -> Result:
     """The whole run, or what is left of it; returns what `result.json` holds.
 
-    Encodings share nothing but the cores, so they run in threads: XLA keeps models as small as these on about one core each.
+    Encodings, and on CPUs seeds, share nothing but the cores, so they run in threads: a step of models as small as these keeps
+    about one core busy.
 
     Raises:
       Stopped: once `stop` is set, with everything saved.
       StoreError: if the directory is in use, or of another config, or has no checkpoint left that can be trusted.
       DiskError: if it cannot be written.
     """
-    about = (experiment.record(), command, digests(experiment), _seeds(experiment))
-    with store.session(directory, *about) as (manifest, warnings):
+    seeds = "vmapped" if vmapped(len(experiment.seeds)) else "one by one"  # which decides how sums are rounded
+    with store.session(directory, experiment.record(), command, digests(experiment), seeds) as (manifest, warnings):
         for warning in warnings:
             warn(warning)
         if (directory / "result.json").exists():
             return store.read(directory)
-        with display() as shown:
+        with display() as shown, ThreadPoolExecutor(store.cores()) as cores:
             works: dict[str, Work] = {}
             for i, (label, members) in enumerate(experiment.stages().items()):
                 folder = directory / "encodings" / str(i)
                 parent = works.get(experiment.parent(label))
-                shared = (manifest["config_sha256"], shown, stop, warn)
+                shared = (manifest["config_sha256"], shown, stop, warn, cores)
                 works[label] = Work(experiment, label, members, folder, *shared, parent=parent)
             rows = _side_by_side(list(works.values()), stop)
         order = list(experiment.encodings)
@@ -96,14 +97,6 @@ def _side_by_side(works: list[Work], stop: threading.Event) -> list[dict]:
     if len(jobs) < len(works):
         raise Stopped
     return [row for job in jobs for row in job.result()]
-
-
-def _seeds(experiment: Experiment) -> str:
-    """How seeds are trained, which decides how sums over them are rounded."""
-    if len(experiment.seeds) == 1:
-        return "single"
-    trainers = [experiment.trainer(label) for label in experiment.stages()]
-    return ", ".join(sorted({"vmapped" if vmapped(own, len(experiment.seeds)) else "one by one" for own in trainers}))
 
 
 def _read(path: Path) -> bytes:

@@ -3,6 +3,7 @@
 import threading
 from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -22,7 +23,7 @@ from experiments.run.chunk import Chunk
 from experiments.run.plan import Plan
 from experiments.run.states import States
 from experiments.text import plain
-from experiments.train import Trainer, advance, start, start_from
+from experiments.train import Part, State, Trainer, advance_each, apart, joined, start, start_from
 
 
 class Stopped(Exception):
@@ -41,7 +42,8 @@ class Diverged(Exception):
 class Work:
     """The work on one stage of training, `label`, and on all that are evaluated on its weights, `members`.
 
-    `parent` is the finished work whose weights this one goes on from, None for training from scratch.
+    `cores` has a thread for each core, which all works share. `parent` is the finished work whose weights this one goes on
+    from, None for training from scratch.
     """
 
     experiment: Experiment
@@ -52,6 +54,7 @@ class Work:
     display: Display
     stop: threading.Event
     warn: Callable[[str], None]
+    cores: Executor
     parent: "Work | None" = None
     fitted: dict[int, bool] = field(default_factory=dict)  # of each seed, once `rows` has come to its end
     diverged: int | None = None  # the step, likewise
@@ -72,14 +75,15 @@ class Work:
         plan = self.plan
         rows = read_rows(self.folder / "results.jsonl", plan.rows_as_planned)
         self.display.begin(self.label, self.trainer.steps)
-        state, done = None, 0
+        parts, params, done = None, None, 0
         try:
             for point, multiple in plan.places[len(rows) // plan.at_once :]:
                 self._may_go_on()
-                if state is None or done < point:
-                    state, done = self._trained(point, state, done)
+                if parts is None or done < point:
+                    parts, done = self._trained(point, parts, done)
+                    params = joined(parts).params
                 self.display.evaluating(self.label, f"at {multiple:g}x")
-                new = self._evaluate(state.params, point, multiple)
+                new = self._evaluate(params, point, multiple)
                 fitted = self.parent.fitted if self.parent else plan.fitted(rows or new)
                 new = [{**row, "fitted": fitted[row["seed"]]} for row in new]
                 append_rows(self.folder / "results.jsonl", new)
@@ -114,21 +118,22 @@ class Work:
         if self.stop.is_set():
             raise Stopped(self.label)
 
-    def _trained(self, point: int, state, done: int):
-        """The state after `point` steps, and that number; from the given state, or the last saved one."""
+    def _trained(self, point: int, parts: list[Part] | None, done: int) -> tuple[list[Part], int]:
+        """All seeds after `point` steps, and that number; from the given parts, or the last saved state."""
         every, steps = self.experiment.train_of(self.label).report_every, self.trainer.steps
         metrics = self.folder / "metrics.jsonl"
-        if state is None:
+        if parts is None:
             state, done = self._last_state(point, read_rows(metrics, self.plan.reports_as_planned))
+            parts = apart(self.seeds, state)
             read_rows(metrics, lambda rows: [row for row in rows if row["step"] <= done])
         encoding = self.experiment.acting(self.label, self.experiment.trained_multiple(self.label))
-        chunk = Chunk()
+        chunk, side_by_side = Chunk(), map  # at first one after another, so that they do not all compile the same program
         while done < point:
             self._may_go_on()
             count = min(chunk.steps, every - done % every, point - done)
             with chunk.timed(count):
-                state, losses = advance(self.trainer, encoding, self.seeds, state, count)
-                losses, done = np.asarray(losses), done + count
+                parts, losses = advance_each(self.trainer, encoding, parts, count, side_by_side=side_by_side)
+            done, side_by_side = done + count, self.cores.map
             self.display.step(self.label, done, float(losses.mean()))
             if done % every == 0 or done == steps:
                 rows = [
@@ -136,13 +141,13 @@ class Work:
                     for seed, loss in zip(self.experiment.seeds, losses, strict=True)
                 ]
                 append_rows(metrics, rows)
-                state = state.reported()
+                parts = [(seeds, state.reported()) for seeds, state in parts]
                 if not np.isfinite(losses).all():
                     self.states.forget_stops()
                     raise Diverged(done)
             if self.stop.is_set() or self.plan.scheduled(done):
-                self.states.save(done, state)
-        return state, done
+                self.states.save(done, joined(parts))
+        return parts, done
 
     def _last_state(self, point: int, reported: list[dict]):
         """The newest state of at most that many steps that can be trusted and whose reports are all there, and its step.
@@ -166,7 +171,7 @@ class Work:
             )
         return self._start(), 0
 
-    def _start(self):
+    def _start(self) -> State:
         """The state before the first step."""
         if self.parent is None:
             return start(self.trainer, self.seeds)
