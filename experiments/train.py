@@ -117,29 +117,29 @@ def advance(trainer: Trainer, encoding: Encoding, seeds, state: State, steps) ->
     return state, state.loss / state.summed
 
 
-Part = tuple[jax.Array, State]  # what one call of `advance` trains: some of the seeds, and their state
+Part = tuple[jax.Array | np.ndarray, State]  # what one call of `advance` trains: some of the seeds, and their state
 
 
 def vmapped(seeds: int) -> bool:
     """Whether so many seeds train in one vmapped program, as they do on accelerators.
 
     On CPUs each is a call of its own, and calls go side by side: a core is full with one seed, and a program of all of them
-    makes poor use of several cores (`python -m experiments.bench seeds`). A seed is then the same beside others.
+    makes poor use of several cores (`python -m experiments.bench seeds`). A seed is then trained the same beside others.
     """
     return seeds > 1 and jax.default_backend() != "cpu"
 
 
 def apart(seeds, state: State) -> list[Part]:
-    """The seeds [S] and their state as they are trained together."""
+    """The seeds [S] and their state in parts, each trained by one call of `advance`."""
     if vmapped(len(seeds)):
         return [(seeds, state)]
     each = jax.tree.map(np.asarray, (seeds, state))
     return [jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], each) for i in range(len(seeds))]
 
 
-def joined(parts: list[Part]) -> State:
-    """The state of all seeds."""
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *(state for _, state in parts))
+def joined(trees: list[Any]) -> Any:
+    """The states of all parts, or pieces of these, as one of all seeds."""
+    return trees[0] if len(trees) == 1 else jax.tree.map(lambda *leaves: np.concatenate(leaves), *trees)
 
 
 def advance_each(

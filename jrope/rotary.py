@@ -8,7 +8,6 @@ so that the score of a query and a key depends on the distance of their position
 Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", arXiv:2104.09864.
 """
 
-import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -153,10 +152,12 @@ def apply_rotary(x, cos, sin, *, layout: Layout = "interleaved") -> jax.Array:
     dtype = jnp.promote_types(x.dtype, jnp.float32)
     cos, sin = (table.reshape((*lead, 1, pairs)).astype(dtype) for table in (cos, sin))
     rotating, rest = x[..., : 2 * pairs], x[..., 2 * pairs :]
-    # rows of four, since LLVM unrolls a loop over sixteen numbers, where it finds few vectors; converted ones need longer rows
-    row = math.gcd(pairs, 4) if dtype == x.dtype else pairs
+    # LLVM unrolls a row of sixteen before it looks for vectors, and finds few: on CPUs a row has four numbers, or all where
+    # they are converted
+    whole = max(pairs, 1)
+    row = 4 if pairs % 4 == 0 and x.dtype == dtype else whole
     on_cpu = partial(_rotated, layout=layout, row=row, apart=_taken_apart, together=_put_together)
-    elsewhere = partial(_rotated, layout=layout, row=pairs, apart=jax.lax.reshape, together=jax.lax.reshape)
+    elsewhere = partial(_rotated, layout=layout, row=whole, apart=jax.lax.reshape, together=jax.lax.reshape)
     rotated = jax.lax.platform_dependent(rotating, cos, sin, cpu=on_cpu, default=elsewhere)
     return jnp.concatenate([rotated, rest], axis=-1) if rest.shape[-1] else rotated
 
@@ -173,10 +174,10 @@ def _rotated(x, cos, sin, *, layout: Layout, row: int, apart, together) -> jax.A
 
 
 def _put_together(pair, shape) -> jax.Array:
-    """`pair.reshape(shape)`, of which XLA on CPUs does not make a part of the loop before it.
+    """`pair.reshape(shape)`, of which XLA on CPUs, where alone this is used, does not make a part of the loop before it.
 
-    That loop goes over the axes of its result. Over the two features of a pair it is unrolled and vectorised; over all the
-    features of a head, with indices divided by two, it takes up to four times as long, or ten in bfloat16.
+    That loop goes over the axes of its result. Over pairs, or rows of them, it is unrolled and vectorised; over all the
+    features of a head, with indices divided, it takes up to four times as long, or ten in bfloat16.
     """
     with set_xla_metadata(inlineable="false"):
         return _reshape(pair, shape)

@@ -39,14 +39,19 @@ def same(a, b):
     return all(map(np.array_equal, jax.tree.leaves(a), jax.tree.leaves(b)))
 
 
-def test_any_division_into_chunks_gives_the_same_bits(experiment):
-    whole = advanced(experiment, [0, 5], 40)
-    assert same(whole, advanced(experiment, [0, 5], 1, 10, 29))
-    assert same(whole, advanced(experiment, [0, 5], *[1] * 40))
-    assert not same(whole, advanced(experiment, [0, 5], 39))
+as_trained = pytest.mark.parametrize("seeds", [[5], [0, 5]], ids=["alone", "vmapped"])
 
 
-def test_a_cached_program_gives_the_same_bits(experiment, tmp_path):
+@as_trained
+def test_any_division_into_chunks_gives_the_same_bits(experiment, seeds):
+    whole = advanced(experiment, seeds, 40)
+    assert same(whole, advanced(experiment, seeds, 1, 10, 29))
+    assert same(whole, advanced(experiment, seeds, *[1] * 40))
+    assert not same(whole, advanced(experiment, seeds, 39))
+
+
+@as_trained
+def test_a_cached_program_gives_the_same_bits(experiment, seeds, tmp_path):
     hits = []
 
     def listen(event, **_):
@@ -62,7 +67,7 @@ def test_a_cached_program_gives_the_same_bits(experiment, tmp_path):
         for _ in range(2):
             hits.clear()
             jax.clear_caches()  # of this process, but not the one on disk
-            states.append(advanced(experiment, [0, 5], 40))
+            states.append(advanced(experiment, seeds, 40))
             found.append(any(hits))
     finally:
         jax.monitoring.unregister_event_listener(listen)

@@ -96,7 +96,7 @@ def test_seeds_differ_and_each_is_what_it_would_be_alone():
             parts = train.apart(seeds, train.start(t, seeds))
             parts, losses = train.advance_each(t, t.model.encoding, parts, 5, side_by_side=side_by_side)
             assert losses[0] != losses[1] == own[0]
-            for a, b in zip(jax.tree.leaves(train.joined(parts)), jax.tree.leaves(alone), strict=True):
+            for a, b in zip(jax.tree.leaves(train.joined([state for _, state in parts])), jax.tree.leaves(alone), strict=True):
                 np.testing.assert_array_equal(a[1], b[0])
     together, losses = advance(t, seeds, train.start(t, seeds), 5)
     np.testing.assert_allclose(losses[1], own[0], rtol=1e-5)
@@ -104,12 +104,32 @@ def test_seeds_differ_and_each_is_what_it_would_be_alone():
         np.testing.assert_allclose(a[1], b[0], atol=1e-5)
 
 
+def test_parts_are_trained_by_one_program():
+    """Also when their states have come from the host, and when they come from the call before."""
+    compiled = []
+
+    def listen(event, _, **about):
+        if event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(about["fun_name"])
+
+    t, seeds = trainer(steps=21), jnp.array([0, 3, 4], jnp.uint32)
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        parts = train.apart(seeds, train.start(t, seeds))
+        for _ in range(3):
+            parts, _ = train.advance_each(t, t.model.encoding, parts, 2)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+    assert len([name for name in compiled if "advance" in name]) == 1
+
+
 def test_seeds_are_vmapped_on_accelerators(monkeypatch):
     t, seeds = trainer(), jnp.array([0, 3], jnp.uint32)
     state = train.start(t, seeds)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     ((own, whole),) = train.apart(seeds, state)
-    assert (len(own), whole) == (2, state)
+    assert len(own) == 2
+    assert whole is state
     assert len(train.apart(seeds[:1], state)) == 1
 
 

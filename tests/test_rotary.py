@@ -98,6 +98,32 @@ def test_layouts_differ_by_a_permutation_of_features():
     )
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+@pytest.mark.parametrize("pairs", [0, 1, 2, 3, 4, 6, 8, 12])
+def test_any_number_of_pairs(pairs, dtype, layout):
+    """Of 12 that a head has, by the formula with complex numbers; mapped over batches, and its gradient the inverse."""
+    x, d = (normal(2, 5, 3, 24, seed=i).astype(dtype) for i in (1, 2))
+    s = jrope.Spectrum(np.linspace(1, 0.1, pairs))
+    turned = jax.jit(jax.vmap(lambda x: jrope.rotate(x, jnp.arange(5), s, layout=layout)))
+    halves = (
+        [slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)]
+        if layout == "interleaved"
+        else [np.s_[:pairs], np.s_[pairs : 2 * pairs]]
+    )
+
+    def expected(x, sign):
+        x = np.asarray(x, np.float64)
+        z = (x[..., halves[0]] + 1j * x[..., halves[1]]) * np.exp(sign * 1j * np.arange(5)[:, None, None] * s.frequencies)
+        x[..., halves[0]], x[..., halves[1]] = z.real, z.imag
+        return x
+
+    tolerance = {"atol": 1e-6 if dtype is jnp.float32 else 2e-2}
+    got, pull = jax.vjp(turned, x)
+    np.testing.assert_allclose(np.asarray(got, np.float64), expected(x, 1), **tolerance)
+    np.testing.assert_allclose(np.asarray(pull(d)[0], np.float64), expected(d, -1), **tolerance)
+
+
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
 def test_half_precision_is_rounded_once(dtype):
     """transformers#25681, #29496, PR#29285: the model's dtype must not reach the angles, at any of 4095 positions."""

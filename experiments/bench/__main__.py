@@ -21,8 +21,8 @@ NAMES = ("rotation", "attention", "decoding", "training", "seeds", "startup", "g
 PACKAGES = ("jax", "jaxlib", "flax", "torch", "transformers", "x-transformers", "rotary-embedding-torch")
 CHILD = "JROPE_BENCH_CHILD"
 # Arrays in pages of 2 MiB, where Linux gives them: with pages of 4 KiB the first touch of a large array, which is the system's
-# work and no one's formula, takes as long as two or three passes over it. Not where training and whole commands are timed, as
-# users run them: not to ask the system for memory at each step is a part of being fast.
+# work and no one's formula, takes as long as two or three passes over it. Not where training and whole commands are timed
+# beside others, as users run them: to need no new memory at each step is a part of their speed.
 LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 AS_USERS_RUN = ("training", "seeds", "startup", "study")
 out, err = Console(), Console(stderr=True)

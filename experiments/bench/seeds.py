@@ -48,6 +48,6 @@ def _forms(trainer: Trainer) -> dict[str, Call]:
     return {
         "as a study runs": lambda: list(threads.map(lambda one: one(), ours)),
         "an encoding after another": lambda: [one() for one in ours],
-        "and all seeds vmapped": lambda: [one() for one in together],
-        "and a seed after another": lambda: [one() for one in alone],
+        "an encoding after another, seeds vmapped": lambda: [one() for one in together],
+        "an encoding and a seed after another": lambda: [one() for one in alone],
     }

@@ -67,7 +67,8 @@ def _side_by_side(works: list[Work], stop: threading.Event) -> list[dict]:
     """The rows of all, done in threads, each once its parent is; after an error or a stop, once every one has saved what it
     has."""
     jobs: dict[Future, Work] = {}
-    # as many at once as leave no core idle at the end: three go side by side on two cores, and not two and then one
+    # as many at once as leave no core idle at the end, be it of one seed each: three go side by side on two cores, and not two
+    # and then one
     at_once = -(-len(works) // max(1, len(works) // store.cores()))
     with ThreadPoolExecutor(at_once) as pool:
 

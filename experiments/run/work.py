@@ -81,7 +81,7 @@ class Work:
                 self._may_go_on()
                 if parts is None or done < point:
                     parts, done = self._trained(point, parts, done)
-                    params = joined(parts).params
+                    params = joined([state.params for _, state in parts])
                 self.display.evaluating(self.label, f"at {multiple:g}x")
                 new = self._evaluate(params, point, multiple)
                 fitted = self.parent.fitted if self.parent else plan.fitted(rows or new)
@@ -146,7 +146,7 @@ class Work:
                     self.states.forget_stops()
                     raise Diverged(done)
             if self.stop.is_set() or self.plan.scheduled(done):
-                self.states.save(done, joined(parts))
+                self.states.save(done, joined([state for _, state in parts]))
         return parts, done
 
     def _last_state(self, point: int, reported: list[dict]):
