@@ -36,6 +36,9 @@ class State(NamedTuple):
         return self._replace(loss=jnp.zeros_like(self.loss), summed=jnp.zeros_like(self.summed))
 
 
+Part = tuple[jax.Array | np.ndarray, State]  # what one call of `advance` trains: some of the seeds, and their state
+
+
 @dataclass(frozen=True)
 class Trainer:
     """How a model is trained: hashable, so that it is a static argument of the jitted functions below.
@@ -115,9 +118,6 @@ def advance(trainer: Trainer, encoding: Encoding, seeds, state: State, steps) ->
     # a lone seed has no axis of its own in the program
     state = jax.lax.map(train, (seeds, state), batch_size=len(seeds) if len(seeds) > 1 else None)
     return state, state.loss / state.summed
-
-
-Part = tuple[jax.Array | np.ndarray, State]  # what one call of `advance` trains: some of the seeds, and their state
 
 
 def vmapped(seeds: int) -> bool:

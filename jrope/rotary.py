@@ -163,11 +163,13 @@ def apply_rotary(x, cos, sin, *, layout: Layout = "interleaved") -> jax.Array:
 
 
 def _rotated(x, cos, sin, *, layout: Layout, row: int, apart, together) -> jax.Array:
-    """x [..., N, 2P] turned by tables [..., 1, P], with the features of a pair along an axis of their own."""
-    pairs = cos.shape[-1]
-    inner, axis = ((pairs,), -1) if layout == "interleaved" else ((pairs // row, row), -3)
-    cos, sin = (jnp.expand_dims(table.reshape((*table.shape[:-1], *inner)), axis) for table in (cos, sin))
-    pair = apart(x, (*x.shape[:-1], pairs, 2) if layout == "interleaved" else (*x.shape[:-1], 2, *inner)).astype(cos.dtype)
+    """x [..., N, 2P] turned by tables [..., 1, P], as [..., N, P, 2], or in the "half" layout as [..., N, 2, P / row, row]."""
+    if layout == "interleaved":
+        axis, before, after = -1, cos.shape[-1:], ()
+    else:
+        axis, before, after = -3, (), (cos.shape[-1] // row, row)
+    cos, sin = (table.reshape((*table.shape[:-1], *before, 1, *after)) for table in (cos, sin))
+    pair = apart(x, (*x.shape[:-1], *before, 2, *after)).astype(cos.dtype)
     # features beside each other are read and written in the order they lie in, which is what XLA on CPUs vectorises
     turned = pair * cos + jax.lax.rev(pair, (pair.ndim + axis,)) * jnp.concatenate([-sin, sin], axis)
     return together(turned.astype(x.dtype), x.shape)

@@ -130,7 +130,7 @@ def test_seeds_are_vmapped_on_accelerators(monkeypatch):
     ((own, whole),) = train.apart(seeds, state)
     assert len(own) == 2
     assert whole is state
-    assert len(train.apart(seeds[:1], state)) == 1
+    assert not train.vmapped(1)
 
 
 def scores_of(t, params, encodings, *, seeds=(0,), length=4, sequences=7):

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 import jrope
 from experiments import store, train
+from experiments.bench.peers import nearly
 from experiments.bench.timing import Call, Case
 from experiments.positions import Consecutive
 from experiments.tasks import Copy
@@ -34,6 +35,14 @@ def _forms(trainer: Trainer) -> dict[str, Call]:
     seeds = jnp.arange(SEEDS, dtype=jnp.uint32)
     cores, threads = ThreadPoolExecutor(store.cores()), ThreadPoolExecutor(len(encodings))
 
+    def vmapped(seeds, state):
+        return [(seeds, state)]
+
+    def losses(divided):
+        return train.advance_each(trainer, encodings[0], divided(seeds, train.start(trainer, seeds)), STEPS)[1]
+
+    nearly(losses(vmapped), losses(train.apart), 1e-4)
+
     def runs(divided, side_by_side):
         """A call for each encoding, which trains all seeds, `divided` into parts that go `side_by_side`."""
         held = [divided(seeds, train.start(trainer, seeds)) for _ in encodings]
@@ -44,7 +53,7 @@ def _forms(trainer: Trainer) -> dict[str, Call]:
         return [partial(one, i) for i in range(len(encodings))]
 
     ours, alone = runs(train.apart, cores.map), runs(train.apart, map)
-    together = runs(lambda seeds, state: [(seeds, state)], map)
+    together = runs(vmapped, map)
     return {
         "as a study runs": lambda: list(threads.map(lambda one: one(), ours)),
         "an encoding after another": lambda: [one() for one in ours],

@@ -62,7 +62,7 @@ def _own(experiment: Experiment, label: str) -> int:
 
 
 def _training(experiment: Experiment, label: str) -> int:
-    """Bytes of attention scores and logits, of all layers and seeds, that a step keeps at most: on CPUs of fewer seeds."""
+    """Bytes of attention scores and logits, of all layers and seeds, that a step keeps at most; CPUs train fewer at once."""
     model, batch = experiment.model_of(label), experiment.train_of(label).batch
     length = experiment.context(experiment.trained_multiple(label)).length
     a_token = model.layers * model.heads * length + experiment.task_value().vocabulary
