@@ -1,7 +1,8 @@
-"""Position ids are data. These make them: for padding, packed documents, context parallelism, images and training tricks.
+"""Position ids are data. These functions make them.
 
-All are pure functions that return int32 and run under jit; whatever sets a shape is a static argument. Every encoding takes
-any of them, and none counts for itself.
+They serve padding, packed documents, context parallelism, images and training for longer contexts.
+All are pure, return int32 and run under jit; whatever sets a shape is a static argument. Every
+encoding takes any of them.
 """
 
 import math
@@ -10,17 +11,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jrope import phase
+from jrope import checks
 
 
 def from_mask(mask) -> jax.Array:
-    """Position ids from an attention mask [..., T] (true for tokens, false for padding): the count of tokens before.
+    """Position ids from an attention mask [..., T] (true for tokens): the number of tokens before.
 
         0 0 1 1 1  ->  0 0 0 1 2
 
-    Padding on the left takes position 0, within a row or on the right that of the last token before it: any would do, since
-    padding is not attended to, but all are in the range of a learned table. The position of the next token to decode is that
-    of a mask with one more 1, wherever the padding is.
+    Padding on the left has position 0, padding elsewhere that of the last token before it. Any id
+    would do, since no token sees padding, but all of these are in the range of a learned table. The
+    position of the next token to decode is that of a mask with one more 1, wherever the padding is.
     """
     return jnp.maximum(jnp.cumsum(jnp.asarray(mask) != 0, axis=-1, dtype=jnp.int32) - 1, 0)
 
@@ -31,93 +32,103 @@ def from_segments(segment_ids) -> jax.Array:
     1 1 1 2 2 3  ->  0 1 2 0 1 0
     """
     segment_ids = jnp.asarray(segment_ids)
-    index = jnp.broadcast_to(jnp.arange(segment_ids.shape[-1], dtype=jnp.int32), segment_ids.shape)
-    changes = segment_ids != jnp.concatenate([segment_ids[..., :1], segment_ids[..., :-1]], axis=-1)
-    return index - jax.lax.cummax(jnp.where(changes, index, 0), axis=segment_ids.ndim - 1)
+    index = jnp.arange(segment_ids.shape[-1], dtype=jnp.int32)
+    index = jnp.broadcast_to(index, segment_ids.shape)
+    before = jnp.concatenate([segment_ids[..., :1], segment_ids[..., :-1]], axis=-1)
+    starts = jnp.where(segment_ids != before, index, 0)
+    return index - jax.lax.cummax(starts, axis=segment_ids.ndim - 1)
 
 
 def from_lengths(cumulative_lengths, total: int) -> jax.Array:
-    """Position ids [total] of packed documents, from their cumulative lengths (the cu_seqlens of flash attention).
+    """Position ids [total] of packed documents, from cumulative lengths (cu_seqlens).
 
         0 3 5 6, total 8  ->  0 1 2 0 1 0 0 1
 
     Args:
       cumulative_lengths: [documents + 1], 0 first, not decreasing; empty documents are allowed.
-      total: how many ids to make. Past the last document, as for padding, they count from 0 again.
+      total: how many ids to make. After the last document, as for padding, they start from 0 again.
 
     Raises:
-      ValueError: if the cumulative lengths are concrete, and do not start at 0, decrease, or exceed the total.
+      ValueError: if concrete cumulative lengths do not start at 0, decrease, or exceed the total.
     """
-    if phase.is_concrete(cumulative_lengths):
+    if checks.is_concrete(cumulative_lengths):
         ends = np.asarray(cumulative_lengths)
-        if ends.ndim != 1 or not ends.size or ends[0] != 0 or np.any(np.diff(ends) < 0) or ends[-1] > total:
-            raise ValueError(
-                f"from_lengths: cumulative_lengths must rise from 0 to at most total, {total}, got {ends.tolist()}"
-            )
+        starts_at_zero = ends.ndim == 1 and ends.size and ends[0] == 0
+        if not starts_at_zero or np.any(np.diff(ends) < 0) or ends[-1] > total:
+            wanted = f"must rise from 0 to at most total, {total}"
+            raise ValueError(f"from_lengths: cumulative_lengths {wanted}, got {ends.tolist()}")
     starts = jnp.asarray(cumulative_lengths, jnp.int32)
     index = jnp.arange(total, dtype=jnp.int32)
     return index - starts[jnp.searchsorted(starts, index, side="right") - 1]
 
 
 def zigzag(length: int, shards: int) -> jax.Array:
-    """Position ids [length] in the zig-zag order of context parallelism: shard i holds chunks i and 2 shards - 1 - i.
+    """Position ids [length] in the zigzag order of context parallelism.
 
         length 8, shards 2  ->  0 1 6 7 | 2 3 4 5
 
-    Under a causal mask all shards then do the same work. The ids are also the permutation: `x[:, zigzag(T, n)]` orders a
-    sequence so, and `jnp.argsort` of it is the way back.
+    Shard i holds chunks i and 2 shards - 1 - i, so that all shards do the same work under a causal
+    mask. The ids are also the permutation: `x[:, zigzag(T, n)]` orders a sequence, and
+    `jnp.argsort` of the ids restores it.
 
     Raises:
       ValueError: if shards is below 1 or the length is not a multiple of 2 * shards.
     """
     if shards < 1 or length < 0 or length % (2 * shards):
-        raise ValueError(f"zigzag: length must be a multiple of 2 * shards with shards at least 1, got {length} and {shards}")
+        wanted = "length must be a multiple of 2 * shards with shards at least 1"
+        raise ValueError(f"zigzag: {wanted}, got {length} and {shards}")
     chunks = np.arange(length, dtype=np.int32).reshape(2 * shards, -1)
     return jnp.asarray(np.concatenate([chunks[:shards], chunks[::-1][:shards]], axis=1).reshape(-1))
 
 
 def grid(*shape: int) -> jax.Array:
-    """Position ids [A, T] of the T cells of a grid with A axes, in row-major order: (row, column) of an image.
+    """Position ids [A, T] of the T cells of a grid with A axes, in row-major order.
 
-    Axis 0 is the row, counted from the top, and the last axis moves fastest: grid(2, 3) is [[0 0 0 1 1 1], [0 1 2 0 1 2]].
+    Axis 0 is the row, from the top, and the last axis changes fastest: grid(2, 3) is
+    [[0 0 0 1 1 1], [0 1 2 0 1 2]].
 
     Raises:
       ValueError: if there are no axes or one is negative.
     """
     if not shape or min(shape) < 0:
-        raise ValueError(f"grid: the shape must have at least one axis and no negative one, got {shape}")
+        wanted = "the shape must have at least one axis and no negative one"
+        raise ValueError(f"grid: {wanted}, got {shape}")
     return jnp.asarray(np.indices(shape, dtype=np.int32).reshape(len(shape), math.prod(shape)))
 
 
 def randomized(key, length: int, max_length: int) -> jax.Array:
-    """Randomised position ids [length]: a sorted sample, without replacement, of 0 .. max_length - 1.
+    """Randomised position ids [length]: a sorted sample, without repeats, of 0 .. max_length - 1.
 
-    Training on them shows a model all positions of a longer context. Ruoss et al. 2023, arXiv:2305.16843. One sample serves a
-    whole batch in the authors' code; vmap over keys for one each.
+    Training on them shows a model all positions of a longer context. Ruoss et al. 2023,
+    arXiv:2305.16843. In the authors' code one sample serves a whole batch; vmap over keys for more.
 
     Raises:
       ValueError: if length is negative or above max_length.
     """
     if not 0 <= length <= max_length:
-        raise ValueError(f"randomized: length must be within 0..max_length, {max_length}, got {length}")
-    return jnp.sort(jax.random.choice(key, jnp.arange(max_length, dtype=jnp.int32), (length,), replace=False))
+        raise ValueError(
+            f"randomized: length must be within 0..max_length, {max_length}, got {length}"
+        )
+    ids = jnp.arange(max_length, dtype=jnp.int32)
+    return jnp.sort(jax.random.choice(key, ids, (length,), replace=False))
 
 
 def coupled(segment_ids, starts, steps=1) -> jax.Array:
-    """Position coupling: tokens of different segments that correspond share an id.
+    """Position coupling: corresponding tokens of different segments share an id.
 
         position = starts[segment] + steps[segment] * (index of the token in its segment)
 
-    For an addition written `a + b = c` with c in reverse, segments 0 1 2 0.. are given as one id for each run of tokens; equal
-    starts couple operands digit by digit, and a step of -1 couples a number with one that is written backwards:
+    Equal starts couple the operands of an addition digit by digit. A step of -1 couples a number
+    with one that is written backwards:
 
-        "12+34=64", segments 0 0 1 2 2 3 4 4, starts 1 0 1 0 2, steps 1 1 1 1 -1  ->  1 2 0 1 2 0 2 1
+        "12+34=64", segments 0 0 1 2 2 3 4 4, starts 1 0 1 0 2, steps 1 1 1 1 -1
+        ->  1 2 0 1 2 0 2 1
 
-    Cho et al. 2024, arXiv:2405.20671, who also draw a random start for all (add it to `starts`) and give separators ids of
-    their own.
+    Cho et al. 2024, arXiv:2405.20671, who also draw one random start for all (add it to `starts`)
+    and give separators ids of their own.
 
     Args:
-      segment_ids: [..., T], each an index into starts; every run of one id is a segment, counted from 0.
+      segment_ids: [..., T], each an index into starts; every run of one id is a segment.
       starts: [segments], the id of each segment's first token.
       steps: [segments] or one number.
     """

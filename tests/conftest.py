@@ -1,12 +1,17 @@
 """Strict JAX for every test, and compiled programs shared between test processes and runs."""
 
+import os
+
+# tests run a program a few times only: LLVM's optimisations cost more than they save
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
 import jax
 import pytest
 
-from experiments import compilation
+from experiments.training import compilation
 
 compilation.use_cache()
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)  # tests compile many small programs
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)  # many programs are small
 jax.config.update("jax_num_cpu_devices", 2)  # for shard_map
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

@@ -1,0 +1,1 @@
+"""Models that take an encoding as a value. Only this package imports flax."""
