@@ -1,4 +1,4 @@
-"""Sphinx builds the docs; on the way the figures are drawn and the notebook is run.
+"""Sphinx builds the docs, draws their figures and runs the notebook.
 
 python -m sphinx -W --keep-going docs docs/_build/html
 """
@@ -16,6 +16,8 @@ from sphinx.util.docutils import SphinxDirective
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 os.environ["PYTHONPATH"] = str(HERE.parent)  # of the notebook's kernel
+
+import reference  # noqa: E402
 
 project, author, copyright = "jrope", "The jrope authors", "The jrope authors"
 version = release = version_of("jrope")
@@ -44,6 +46,7 @@ copybutton_exclude = ".linenos, .gp"
 # Docstrings are plain text: names in backticks, formulas indented, Google's sections.
 default_role = "py:obj"
 autodoc_member_order = "bysource"
+autodoc_inherit_docstrings = False  # the maps of an encoding are described once
 autodoc_typehints = "none"
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
@@ -51,7 +54,7 @@ napoleon_use_rtype = False
 
 
 class Drawn(Figure):
-    """`drawn` NAME: what figures.py draws, in light and dark, with an :alt: text."""
+    """`drawn` NAME: the figure of this name in figures.py, in light and dark."""
 
     option_spec: ClassVar = {"alt": directives.unchanged_required}
 
@@ -72,18 +75,48 @@ class Drawn(Figure):
 
 
 class Measured(SphinxDirective):
-    """`measured` NAME: the table of what that benchmark wrote into bench/."""
+    """`measured` NAME: the results of this benchmark in bench/, as a table."""
 
     required_arguments = 1
 
     def run(self):
-        from experiments.bench import stored
+        from benchmarks import stored
 
         name = self.arguments[0]
         self.env.note_dependency(str(stored.STORED / f"{name}.json"))
         return self.parse_text_to_nodes(
             f"{stored.markdown(name)}\n\nMeasured on {stored.conditions(name)}"
         )
+
+
+class Listed(SphinxDirective):
+    """`listed` KIND: a table of the encodings, scalings or axes of the library."""
+
+    required_arguments = 1
+
+    def run(self):
+        return self.parse_text_to_nodes(reference.table(self.arguments[0]))
+
+
+class Files(SphinxDirective):
+    """`files` PACKAGE: a section for each of its files."""
+
+    required_arguments = 1
+
+    def run(self):
+        sections = "\n\n".join(reference.files(self.arguments[0]))
+        return self.parse_text_to_nodes(sections, allow_section_headings=True)
+
+
+class Exports(SphinxDirective):
+    """`exports` MODULES: the functions and classes that they export."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self):
+        entries = map(reference.entries, self.arguments[0].split())
+        return self.parse_text_to_nodes("\n\n".join(entries))
 
 
 def formulas_are_literal(app, what, name, obj, options, lines):
@@ -110,6 +143,9 @@ def draw(app):
 def setup(app):
     app.add_directive("drawn", Drawn)
     app.add_directive("measured", Measured)
+    app.add_directive("listed", Listed)
+    app.add_directive("files", Files)
+    app.add_directive("exports", Exports)
     app.connect("builder-inited", draw)
     before_napoleon = 400
     app.connect("autodoc-process-docstring", formulas_are_literal, before_napoleon)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jrope
-from experiments.bench import stored
+from benchmarks import stored
 from jrope import phase
 
 THEMES = {
@@ -312,9 +312,9 @@ def precision() -> alt.Chart:
     )
 
 
-def growth() -> alt.ConcatChart:
-    """What the benchmark of growth measured."""
-    results = stored.read("growth")["results"]
+def scaling_cost() -> alt.ConcatChart:
+    """What the benchmark `scaling_cost` measured."""
+    results = stored.read("scaling_cost")["results"]
 
     def rows(word: str) -> list[dict]:
         return [
@@ -380,7 +380,7 @@ def growth() -> alt.ConcatChart:
     ).resolve_scale(color="independent")
 
 
-FIGURES = (rotation, bands, scalings, biases, precision, growth)
+FIGURES = (rotation, bands, scalings, biases, precision, scaling_cost)
 
 
 def themed(chart, ink: str, grid: str, colours: list[str]):

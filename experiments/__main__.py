@@ -1,4 +1,4 @@
-"""The command line. Modules that import jax or altair are imported by the command that needs them, so that help is instant."""
+"""The command line. A command imports what it needs, so that help is instant."""
 
 import shlex
 import sys
@@ -16,21 +16,25 @@ from experiments.status import BAD_INPUT, DIFFERENT, DISK, DIVERGED, INTERRUPTED
 CONFIGS = Path(__file__).parent.parent / "configs"
 
 app = typer.Typer(
-    help="Train small transformers over positional encodings and seeds, and plot how each extrapolates in length.",
+    help="Train small transformers over positional encodings and seeds, and plot how each"
+    " extrapolates in length.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 out, err = Console(), Console(stderr=True)
 
-Config = Annotated[Path, typer.Argument(help="A config file, such as configs/quick.toml.", metavar="CONFIG")]
+Config = Annotated[
+    Path, typer.Argument(help="A config file, such as configs/quick.toml.", metavar="CONFIG")
+]
 Overrides = Annotated[
-    list[str] | None, typer.Argument(help="Fields to set, such as train.steps=500.", metavar="path.to.field=value")
+    list[str] | None,
+    typer.Argument(help="Fields to set, such as train.steps=500.", metavar="path.to.field=value"),
 ]
 
 
 class Tracker(StrEnum):
-    """The names in `experiments.trackers`, here so that help is instant."""
+    """The names in `experiments.study.trackers`, here so that help is instant."""
 
     tensorboard = "tensorboard"
     wandb = "wandb"
@@ -39,7 +43,7 @@ class Tracker(StrEnum):
 
 Track = Annotated[
     list[Tracker] | None,
-    typer.Option("--track", help="Tell a tracker, too, how the run goes; may be given several times."),
+    typer.Option("--track", help="Log the run to a tracker; may be given several times."),
 ]
 
 
@@ -49,11 +53,15 @@ def run(
     overrides: Overrides = None,
     directory: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="A new folder, or a run to go on with; by default a new one in runs/."),
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="A new folder, or a run to continue; by default a new one in runs/.",
+        ),
     ] = None,
     track: Track = None,
 ):
-    """Train, evaluate, draw and report one experiment. The last line printed is the report's path."""
+    """Train, evaluate and report one experiment. The last line printed is the report's path."""
     stop = _stop_event()
     experiment = _load(config, overrides)
     directory = directory or Path("runs") / f"{config.stem}-{datetime.now():%Y%m%d-%H%M%S}"
@@ -63,26 +71,30 @@ def run(
 
 @app.command()
 def resume(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory of a run that was stopped.")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The directory of a run that was stopped.")
+    ],
     track: Track = None,
 ):
-    """Go on with a run from its last checkpoints, with the config that it began with."""
+    """Continue a run from its last checkpoints, with the config that it began with."""
     stop = _stop_event()
     from experiments.config.load import ConfigError, validate
-    from experiments.store import StoreError, config_of
+    from experiments.study.directory import config_of
+    from experiments.study.files import DiskError
+    from experiments.study.result import DirectoryError
 
     try:
         config, command = config_of(directory)
         experiment = validate(config)
-    except (ConfigError, StoreError) as error:
+    except (ConfigError, DirectoryError) as error:
         _fail(str(error), BAD_INPUT)
+    except DiskError as error:
+        _fail(str(error), DISK)
     _end(_run(experiment, directory, command, stop, track))
 
 
-def _end(result):
-    from experiments import results
-
-    if results.diverged(result):
+def _end(results):
+    if results.diverged:
         raise typer.Exit(DIVERGED)
 
 
@@ -93,37 +105,46 @@ def _stop_event():
 
 
 def _run(experiment, directory: Path, command: str, stop, track: Sequence[str] | None = None):
-    from experiments import compilation, progress, tables, trackers
-    from experiments import run as runs
-    from experiments.config.size import OutOfMemory
-    from experiments.files import DiskError
-    from experiments.store import StoreError
+    """The `Results` of a run, new or continued, after its report is written and its table shown."""
+    from experiments.study import progress, tracking
+    from experiments.study.files import DiskError
+    from experiments.study.hooks import Stopped
+    from experiments.study.result import DirectoryError
+    from experiments.study.run_job import OutOfMemory
+    from experiments.study.run_study import run_study
+    from experiments.study.trackers import TrackerError
+    from experiments.training import compilation
 
     compilation.use_cache()
-    resume = f"python -m experiments resume {shlex.quote(str(directory))}"
+    resume = f"continue with: python -m experiments resume {shlex.quote(str(directory))}"
     try:
-        with trackers.Tracking(track or (), _warn) as tracking:
+        with tracking.Tracking(track or (), _warn) as trackers:
 
             def display():
-                return tracking.display(progress.display(out), directory, experiment.record())
+                shown = progress.display(out)
+                return trackers.display(shown, directory, experiment.record())
 
-            result = runs.run(experiment, directory, display, command, stop, _warn)
-            tracking.tell("results", result["rows"])
-        from experiments import report  # here, since the library of charts takes as long to import as a first step
+            result = run_study(experiment, directory, display, command, stop, _warn)
+            trackers.call("results", result["rows"])
+        # here, since the library of charts takes as long to import as a first step
+        from experiments.analysis import report, tables
+        from experiments.analysis.table import Results
 
-        path = report.write(result, directory)
-    except (StoreError, trackers.TrackerError) as error:
+        results = Results(result)
+        path = report.write(results, directory)
+    except (DirectoryError, TrackerError) as error:
         _fail(str(error), BAD_INPUT)
     except DiskError as error:
-        saved = (directory / "manifest.json").exists()
-        _fail(str(error) + f". What was saved before is whole; go on with: {resume}" * saved, DISK)
+        has_begun = (directory / "manifest.json").exists()
+        _fail(f"{error}" + f". What was saved before is whole; {resume}" * has_begun, DISK)
     except OutOfMemory as error:
-        _fail(f"{error}. What was saved before is whole; where there is more memory, go on with: {resume}", MEMORY)
-    except runs.Stopped:
-        _fail(f"Stopped, and saved. Go on with: {resume}", INTERRUPTED)
-    tables.show(result, out)
+        remedy = f"What was saved before is whole; where there is more memory, {resume}"
+        _fail(f"{error}. {remedy}", MEMORY)
+    except Stopped:
+        _fail(f"Stopped and saved; {resume}", INTERRUPTED)
+    tables.show(results, out)
     print(path)
-    return result
+    return results
 
 
 def _warn(message: str):
@@ -132,18 +153,21 @@ def _warn(message: str):
 
 @app.command()
 def validate(config: Config, overrides: Overrides = None):
-    """Check a config without running anything: every mistake in keys and values, then every one in how they fit together."""
+    """Check a config without running it: all keys and values, then how they fit together."""
     experiment = _load(config, overrides)
-    trained, evaluated = len(experiment.stages()), len(experiment.encodings)
-    print(f"{config}: valid: {trained} encodings to train, {evaluated} to evaluate, {len(experiment.seeds)} seeds")
+    from experiments.config.plan import training_runs
+
+    trained, evaluated = len(training_runs(experiment)), len(experiment.encodings)
+    counts = f"{trained} encodings to train, {evaluated} to evaluate, {len(experiment.seeds)} seeds"
+    print(f"{config}: valid: {counts}")
 
 
 @app.command("list")
 def list_():
     """The configs that come with jrope, what each shows, and how long it takes."""
-    from experiments.show.configs import configs
+    from experiments.show.list_configs import list_configs
 
-    configs(CONFIGS, out)
+    list_configs(CONFIGS, out)
 
 
 @app.command()
@@ -152,44 +176,56 @@ def show(
         list[str] | None,
         typer.Argument(
             metavar="[NAME|FILE] [field=value]...",
-            help="An encoding or scaling by the name that configs use, such as yarn or alibi, with fields to set; or a"
-            " published model's config.json. Without any: all names.",
+            help="An encoding or scaling by its name in configs, such as yarn or alibi, with fields"
+            " to set; or a published model's config.json. Without any: all names.",
         ),
     ] = None,
-    head_dim: Annotated[int | None, typer.Option(min=1, max=65_536, help="Features of a head; 64, or the model's.")] = None,
+    head_dim: Annotated[
+        int | None,
+        typer.Option(min=1, max=65_536, help="Features of a head; 64, or the model's."),
+    ] = None,
     heads: Annotated[int, typer.Option(min=1, max=1024, help="Attention heads.")] = 8,
-    trained: Annotated[int | None, typer.Option(min=1, max=10**9, help="The trained length; 4096, or the model's.")] = None,
+    trained: Annotated[
+        int | None,
+        typer.Option(min=1, max=10**9, help="The trained length; 4096, or the model's."),
+    ] = None,
     length: Annotated[
-        int | None, typer.Option(min=1, max=10**9, help="That of the sequence; 4 times it, or the model's.")
+        int | None,
+        typer.Option(min=1, max=10**9, help="Of the sequence; 4 times trained, or the model's."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="List every pair of features.")] = False,
     plot: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="The plot: .svg, .png or .pdf; by default in runs/show/.")
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="The plot: .svg, .png or .pdf; by default in runs/show/.",
+        ),
     ] = None,
 ):
-    """What an encoding is: its formula, its bands and which never complete a turn in training, its biases; and a plot."""
+    """Describe an encoding: its formula, its bands or biases, and a plot of them."""
     if plot and plot.suffix.lower() not in (".svg", ".png", ".pdf"):
         _fail(f"--out: should end in .svg, .png or .pdf, got {plot}", BAD_INPUT)
     from experiments.config.load import ConfigError
-    from experiments.files import DiskError, telling
-    from experiments.show import describe, subjects
+    from experiments.show.describe import describe, list_names
+    from experiments.show.parse_query import KINDS, Sizes, parse_query
+    from experiments.study.files import DiskError, as_disk_error
 
-    if not words or (len(words) == 1 and words[0] in subjects.KINDS):
-        describe.names(out)
+    if not words or (len(words) == 1 and words[0] in KINDS):
+        list_names(out)
         return
-    sizes = subjects.Sizes(head_dim, heads, trained, length)
     try:
-        found = subjects.subjects(words, sizes)
-        for subject in found:
-            describe.describe(subject, out, every=every)
-        from experiments.figures.encoding import encoding
+        subjects = parse_query(words, Sizes(head_dim, heads, trained, length))
+        for subject in subjects:
+            describe(subject, out, all_pairs=every)
+        from experiments.show.chart import chart
 
-        chart = encoding(found)
-        if chart is not None:
-            plot = plot or Path("runs/show") / f"{found[0].stem}.svg"
-            with telling(plot):
+        drawn = chart(subjects)
+        if drawn is not None:
+            plot = plot or Path("runs/show") / f"{subjects[0].stem}.svg"
+            with as_disk_error(plot):
                 plot.parent.mkdir(parents=True, exist_ok=True)
-                chart.save(str(plot))
+                drawn.save(str(plot))
             print(plot)
     except (ConfigError, ValueError, OverflowError) as error:
         _fail(str(error), BAD_INPUT)
@@ -197,43 +233,54 @@ def show(
         _fail(str(error), DISK)
 
 
-Directories = Annotated[list[Path] | None, typer.Argument(metavar="DIR...", help="The directories of complete runs.")]
+Directories = Annotated[
+    list[Path] | None, typer.Argument(metavar="DIR...", help="The directories of complete runs.")
+]
 Output = Annotated[
-    Path | None, typer.Option("--out", metavar="DIR", help="Where to: by default the run's own folder, or runs/comparison.")
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        help="Where the files go: by default the run's own folder, or runs/comparison.",
+    ),
 ]
 
 
 @app.command()
 def report(
     directories: Directories = None,
-    every: Annotated[bool, typer.Option("--all", help="All stored results of the study, and its claims.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="All stored results of the study, and its claims.")
+    ] = False,
     output: Output = None,
 ):
-    """Draw figures and report again from stored results; of several runs of one task, in one report that compares them."""
+    """Draw figures and report again from stored results. Several runs of one task are compared."""
     if bool(directories) == every:
         _fail("report: give either directories of runs or --all", BAD_INPUT)
-    from experiments import report as reports
-    from experiments import results, store, study, tables
-    from experiments.files import DiskError
+    from experiments.analysis import compare, stored, tables
+    from experiments.analysis import report as reports
+    from experiments.analysis.table import Results
+    from experiments.study.files import DiskError
+    from experiments.study.result import DirectoryError
 
     try:
         if every:
-            for name in study.names():
-                print(reports.write(study.stored(name), study.STUDY / name))
-            print(study.write_claims())
+            for name in stored.names():
+                print(reports.write(stored.stored(name), stored.STUDY / name))
+            print(stored.write_claims())
             return
-        runs = {directory: store.read(directory) for directory in directories or []}
+        runs = {directory: Results.read(directory) for directory in directories or []}
         if len(runs) == 1:
-            ((directory, result),) = runs.items()
-            path = reports.write(result, directory, output)
+            ((directory, results),) = runs.items()
+            path = reports.write(results, directory, output)
         else:
-            names = {directory.name for directory in runs}
-            told = {directory.name if len(names) == len(runs) else str(directory): run for directory, run in runs.items()}
-            result = results.merged(told)
-            path = reports.write_comparison(result, told, output or Path("runs/comparison"))
-        tables.show(result, out)
+            unique = len({directory.name for directory in runs}) == len(runs)
+            named = {d.name if unique else str(d): results for d, results in runs.items()}
+            results = compare.merged(named)
+            path = reports.write_comparison(results, named, output or Path("runs/comparison"))
+        tables.show(results, out)
         print(path)
-    except (store.StoreError, results.Incomparable) as error:
+    except (DirectoryError, compare.Incomparable) as error:
         _fail(str(error), BAD_INPUT)
     except DiskError as error:
         _fail(str(error), DISK)
@@ -241,34 +288,40 @@ def report(
 
 @app.command()
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Configs, such as quick; by default all.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Configs, such as quick; by default all."),
+    ] = None,
     directory: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="A run in it for each, new or to go on with.")
+        Path, typer.Option("--out", metavar="DIR", help="Has a folder for each run, new or begun.")
     ] = Path("runs/study"),
-    seeds: Annotated[str, typer.Option(help="Other seeds than those stored, such as 5,6,7,8,9.")] = "",
+    seeds: Annotated[
+        str, typer.Option(help="Other seeds than the stored ones, such as 5,6,7,8,9.")
+    ] = "",
 ):
-    """Train the stored study again, all or some of it, and say where the new results do not bear out the stored ones."""
+    """Train the stored study again, and print where the new results do not match."""
     stop = _stop_event()
-    from experiments import store, study
+    from experiments.analysis import stored
+    from experiments.study.result import DirectoryError
 
-    chosen = names or study.names()
+    chosen, known = names or stored.names(), stored.names()
     for name in chosen:
-        if name not in study.names():
-            _fail(f"{name!r}: no stored result of that name, expected one of {', '.join(study.names())}", BAD_INPUT)
+        if name not in known:
+            _fail(f"{name!r}: no stored result; expected one of {', '.join(known)}", BAD_INPUT)
     overrides = [f"seeds=[{seeds}]"] if seeds else []
-    experiments = {name: _load(study.CONFIGS / f"{name}.toml", overrides) for name in chosen}
+    experiments = {name: _load(stored.CONFIGS / f"{name}.toml", overrides) for name in chosen}
     differ = False
     for name, experiment in experiments.items():
-        command = shlex.join(["python", "-m", "experiments", "run", f"configs/{name}.toml", *overrides])
+        config = f"configs/{name}.toml"
+        command = shlex.join(["python", "-m", "experiments", "run", config, *overrides])
         new = _run(experiment, directory / name, command, stop)
         try:
-            found = list(study.disagreements(study.stored(name), new))
-        except store.StoreError as error:
+            found = list(stored.disagreements(stored.stored(name), new))
+        except DirectoryError as error:
             _fail(str(error), BAD_INPUT)
-        told = [f"{name}: {line}" for line in found] or [f"{name}: bears out the stored result"]
         differ |= bool(found)
-        for line in told:
-            out.print(line, markup=False, highlight=False, soft_wrap=True)
+        for line in found or ["matches the stored result"]:
+            out.print(f"{name}: {line}", markup=False, highlight=False, soft_wrap=True)
     if differ:
         raise typer.Exit(DIFFERENT)
 

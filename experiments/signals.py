@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks for an orderly end, the second ends at once."""
+"""Ctrl-C and SIGTERM: the first stops the run and saves it, the second ends it at once."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ import threading
 def stop_event(status: int) -> threading.Event:
     """An event that the first signal sets; the second exits with `status`.
 
-    A handler and not KeyboardInterrupt, which a callback inside JAX may swallow.
+    Not KeyboardInterrupt, which a callback inside JAX may swallow.
     """
     stop = threading.Event()
 
@@ -17,7 +17,8 @@ def stop_event(status: int) -> threading.Event:
         if stop.is_set():
             os._exit(status)
         stop.set()
-        print("Stopping in a few seconds, with all saved; once more to stop now.", file=sys.stderr, flush=True)
+        message = "Saving, then stopping, in a few seconds. A second signal stops at once."
+        print(message, file=sys.stderr, flush=True)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, handle)

@@ -1,8 +1,8 @@
-"""The exit statuses of the command line, other than 0, and 1, which is a fault of the program."""
+"""The exit statuses of the command line, other than 0, and 1 for an error of the program."""
 
 BAD_INPUT = 2  # in a config, an override, a directory or a file in it
-DIVERGED = 3  # done, but a model's loss is no number
+DIVERGED = 3  # done, but a model's loss is not a number any more
 DISK = 4  # full, read-only or gone
-MEMORY = 5  # more was wanted than there is
-DIFFERENT = 6  # a reproduction does not bear out the stored results
+MEMORY = 5  # more was needed than there is
+DIFFERENT = 6  # a reproduction does not match the stored results
 INTERRUPTED = 130

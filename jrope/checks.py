@@ -42,7 +42,7 @@ def at_least(owner: str, name: str, value: Any, least: float):
 def finite(
     owner: str, name: str, value: Any, *, least: float | None = None, above: float | None = None
 ):
-    """Raises ValueError unless a concrete number is finite and in range: `least` or above `above`."""
+    """Raises ValueError unless a number is finite and at least `least`, or above `above`."""
     if not is_concrete(value):
         return
     number = host(value)

@@ -45,7 +45,7 @@ def _register(cls: type):
 
 @dataclass(frozen=True)
 class Encoding:
-    """No positional encoding (NoPE), and the base of all others: override the maps where yours acts.
+    """No positional encoding (NoPE), and the base class: override the maps where yours acts.
 
     Subclasses are frozen dataclasses, compared and hashed by their fields, and are JAX pytrees.
     The fields named in `arrays` are data that may change under one compiled program; the others

@@ -1,32 +1,29 @@
 """A display for tests."""
 
+from experiments.study.hooks import Display
 
-class Watch:
-    """A display that shows nothing, and sets `stop` once `event` comes for `label`."""
+
+class Watch(Display):
+    """Records the events, and sets `stop` when `event` comes for `label`, from `step` on."""
 
     def __init__(self, stop, event=None, label="rope", step=0):
-        self.stop, self.wanted, self.events = stop, (event, label, step), []
+        self.stop, self.wanted = stop, (event, label, step)
+        self.events, self.warnings = [], []
 
-    def _see(self, event, label, step=0):
+    def _record(self, event, label, step=0):
         self.events.append((event, label, step))
-        wanted, whose, least = self.wanted
-        if event == wanted and label == whose and step >= least:
+        wanted, its_label, first = self.wanted
+        if event == wanted and label == its_label and step >= first:
             self.stop.set()
 
     def begin(self, label, steps):
-        self._see("begin", label)
+        self._record("begin", label)
 
     def step(self, label, done, loss):
-        self._see("step", label, done)
+        self._record("step", label, done)
 
     def evaluating(self, label, what):
-        self._see("evaluating", label)
+        self._record("evaluating", label)
 
     def end(self, label):
-        self._see("end", label)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
+        self._record("end", label)

@@ -1,1 +1,1 @@
-"""From a config file to an `Experiment`, or to one clear message."""
+"""From a config file to an `Experiment`, or to one clear message for every mistake."""

@@ -1,76 +1,61 @@
-"""How much memory an experiment needs, roughly: what the machines this is for do not have is refused before it is tried, and
-what this one does not have ends in words."""
+"""How much memory an experiment needs, roughly. One that no machine has is refused."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import jax
 
-from experiments.config.experiment import Experiment
-from experiments.evaluate import TOGETHER
+from experiments.config import plan
+from experiments.config.schema import Experiment
+from experiments.config.section import Mistake
+from experiments.training.evaluate import TOKENS_PER_BATCH
+from jrope.transformer import TransformerConfig
 
-MOST = 128  # GiB
-COPIES = 4  # of each parameter while it is trained: itself, its gradient, two moments
+MAX_MEMORY_GIB = 128
+COPIES = 4  # of each parameter in training: itself, its gradient, two moments
 FLOAT = 4  # bytes
 
 
-class OutOfMemory(Exception):
-    """More memory was wanted than there is, and by what."""
-
-
-@contextmanager
-def telling_of_memory(what: str) -> Iterator[None]:
-    """Turns JAX's and Python's errors of allocation into OutOfMemory."""
-    try:
-        yield
-    except MemoryError:
-        raise OutOfMemory(f"{what}: out of memory") from None
-    except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
-            raise
-        raise OutOfMemory(f"{what}: {str(error).splitlines()[0].rstrip('.')}") from None
-
-
-def mistake(experiment: Experiment, label: str) -> str | None:
-    """What is wrong with the size of what is trained as `label`, if it is too large on its batches, lengths and seeds."""
-    parameters = len(experiment.seeds) * COPIES * FLOAT * (_weights(experiment, label) + _own(experiment, label))
+def mistake(experiment: Experiment, label: str) -> Mistake | None:
+    """What is wrong with the size of a model, its batches, lengths and seeds together."""
+    encoding, others = _parameters(experiment, label)
+    parameters = len(experiment.seeds) * COPIES * FLOAT * (encoding + others)
     need = parameters + max(_training(experiment, label), _evaluation(experiment, label))
-    if need <= MOST * 2**30:
+    if need <= MAX_MEMORY_GIB * 2**30:
         return None
-    section = experiment.encodings[experiment.parent(label)]
-    path = "model" if section.model is None else f"encodings.{experiment.parent(label)}.model"
-    if _own(experiment, label) > _weights(experiment, label):
-        path = f"encodings.{experiment.parent(label)}"
-    remedy = "model, tables, train.batch, task.symbols, the lengths or the number of seeds should be smaller"
-    return f"{path}: should need at most {MOST} GiB of memory, needs about {need / 2**30:.3g}; {remedy}"
+    trained = ("encodings", plan.parent(experiment, label))
+    place = (*(trained if plan.trained_encoding(experiment, label).model else ()), "model")
+    if encoding > others:
+        place = trained
+    needs = f"should need at most {MAX_MEMORY_GIB} GiB of memory, needs about {need / 2**30:.3g}"
+    smaller = "model, tables, train.batch, task.symbols, the lengths or the number of seeds"
+    return place, f"{needs}; {smaller} should be smaller"
 
 
-def _weights(experiment: Experiment, label: str) -> int:
-    """Parameters of one seed's transformer."""
-    model, vocabulary = experiment.model_of(label), experiment.task_value().vocabulary
-    block = (4 + 2 * model.mlp_factor) * model.features**2
-    return 2 * vocabulary * model.features + model.layers * block
+def _parameters(experiment: Experiment, label: str) -> tuple[int, int]:
+    """Parameters of the encoding, and all others, of one seed."""
+    model, key = plan.model(experiment, label), jax.random.key(0)
+    encoding = _count(jax.eval_shape(lambda: model.encoding.init(key, **model.sizes)))
+    if isinstance(model, TransformerConfig):  # by formula: tracing 256 layers takes half a minute
+        block = (4 + 2 * model.mlp_ratio) * model.features**2
+        return encoding, 2 * model.vocabulary * model.features + model.layers * block
+    return encoding, _count(jax.eval_shape(model.init, key)) - encoding
 
 
-def _own(experiment: Experiment, label: str) -> int:
-    """Parameters of one seed's encoding."""
-    model, encoding = experiment.model_of(label), experiment.encoding(experiment.parent(label), 1)
-    sizes = {"features": model.features, "num_heads": model.heads, "head_dim": model.features // model.heads}
-    tables = jax.eval_shape(lambda: encoding.init(jax.random.key(0), **sizes))
-    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tables))
+def _count(params) -> int:
+    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))
 
 
 def _training(experiment: Experiment, label: str) -> int:
-    """Bytes of attention scores and logits, of all layers and seeds, that a step keeps at most; CPUs train fewer at once."""
-    model, batch = experiment.model_of(label), experiment.train_of(label).batch
-    length = experiment.context(experiment.trained_multiple(label)).length
-    a_token = model.layers * model.heads * length + experiment.task_value().vocabulary
-    return FLOAT * len(experiment.seeds) * batch * length * a_token
+    """Bytes of attention scores and logits, of all layers and seeds, that a step keeps at most."""
+    model, batch = plan.model(experiment, label), plan.training(experiment, label).batch
+    length = plan.context(experiment, plan.trained_multiple(experiment, label)).length
+    scores = model.sizes["num_layers"] * model.sizes["num_heads"] * length
+    return FLOAT * len(experiment.seeds) * batch * length * (scores + model.vocabulary)
 
 
 def _evaluation(experiment: Experiment, label: str) -> int:
-    """Bytes of the scores and logits of one layer for what is evaluated at once."""
-    longest = max(experiment.context(multiple).length for multiple in experiment.evaluate.multiples)
-    a_token = experiment.model_of(label).heads * longest + experiment.task_value().vocabulary
-    return FLOAT * max(TOGETHER, longest) * a_token
+    """Bytes of the scores and logits of one layer for all tokens that are evaluated together."""
+    model, multiples = plan.model(experiment, label), experiment.evaluate.multiples
+    longest = max(plan.context(experiment, multiple).length for multiple in multiples)
+    scores = model.sizes["num_heads"] * longest
+    return FLOAT * max(TOKENS_PER_BATCH, longest) * (scores + model.vocabulary)

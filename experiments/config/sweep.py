@@ -5,73 +5,75 @@
     scaling = { type = "yarn", factor = "match" }
     sweep = { "scaling.beta_fast" = [2, 4, 8], "scaling.beta_slow" = [1, 2] }
 
-makes six encodings, `yarn beta_fast=2 beta_slow=1` and so on. They are trained, evaluated and stored like any others.
+makes six encodings, `yarn beta_fast=2 beta_slow=1` and so on. They are trained, evaluated and
+stored like any others.
 """
 
 import copy
 import itertools
+import math
 from typing import Any
 
-from experiments.text import plain, shown
+from experiments.config.section import ConfigError
+from experiments.text import shown
 
-LARGEST_SWEEP = 1000
+MAX_SWEEP = 1000
 
 
 def expanded(data: dict[str, Any]) -> dict[str, Any]:
-    """The config with every sweep made into the encodings that it stands for.
+    """The config with every sweep replaced by the encodings that it stands for.
 
     Raises:
-      ValueError: with path and value, if a sweep is not a table of lists.
+      ConfigError: if a sweep is not a table of lists.
     """
     encodings = data.get("encodings")
     if not isinstance(encodings, dict):
         return data
-    found: dict[str, Any] = {}
+    all_of_them: dict[str, Any] = {}
     for label, section in encodings.items():
-        new = _each(label, section) if isinstance(section, dict) and "sweep" in section else {label: section}
-        for twice in found.keys() & new.keys():
-            raise ValueError(f"encodings.{plain(label)}: makes an encoding {twice!r}, which there is already")
-        found |= new
-    return {**data, "encodings": found}
+        swept = isinstance(section, dict) and "sweep" in section
+        new = _each(label, section) if swept else {label: section}
+        for twice in all_of_them.keys() & new.keys():
+            message = f"makes an encoding {twice!r}, which there is already"
+            raise ConfigError(message, ("encodings", label))
+        all_of_them |= new
+    return {**data, "encodings": all_of_them}
 
 
 def _each(label: str, section: dict[str, Any]) -> dict[str, Any]:
-    sweep, path = section["sweep"], f"encodings.{plain(label)}.sweep"
+    sweep, place = section["sweep"], ("encodings", label, "sweep")
     if not isinstance(sweep, dict) or not sweep:
-        raise ValueError(f'{path}: should be a table of lists, such as {{ "scaling.beta_fast" = [2, 4] }}, got {shown(sweep)}')
+        example = '{ "scaling.beta_fast" = [2, 4] }'
+        message = f"should be a table of lists, such as {example}, got {shown(sweep)}"
+        raise ConfigError(message, place)
     for key, values in sweep.items():
         scalars = isinstance(values, list) and values and all(map(_is_scalar, values))
         if not scalars or len(set(map(repr, values))) < len(values):
-            raise ValueError(f"{path}.{plain(key)}: should be a list of different values, got {shown(values)}")
-    if (size := _product(sweep)) > LARGEST_SWEEP:
-        raise ValueError(f"{path}: should make at most {LARGEST_SWEEP} encodings, makes {size}")
-    found = {}
+            message = f"should be a list of different values, got {shown(values)}"
+            raise ConfigError(message, (*place, key))
+    if (size := math.prod(map(len, sweep.values()))) > MAX_SWEEP:
+        raise ConfigError(f"should make at most {MAX_SWEEP} encodings, makes {size}", place)
+    made = {}
     for combination in itertools.product(*sweep.values()):
         values = dict(zip(sweep, combination, strict=True))
         own = copy.deepcopy({key: value for key, value in section.items() if key != "sweep"})
         for key, value in values.items():
-            _set(own, key, value, path)
-        name = " ".join([label, *(f"{key.rpartition('.')[2]}={value}" for key, value in values.items())])
-        found[name] = {**own, "swept": {"of": label, "values": values}}
-    return found
+            _set(own, key, value, (*place, key))
+        named = (f"{key.rpartition('.')[2]}={value}" for key, value in values.items())
+        made[" ".join([label, *named])] = {**own, "swept": {"of": label, "values": values}}
+    return made
 
 
 def _is_scalar(value: Any) -> bool:
-    """Whether a value can be a part of a name: no table or list, and no integer of more digits than Python writes."""
-    return isinstance(value, bool | float | str) or (isinstance(value, int) and value.bit_length() <= 64)
+    """Whether a value can be part of a name; Python does not write integers of 5,000 digits."""
+    short = isinstance(value, int) and value.bit_length() <= 64
+    return short or isinstance(value, bool | float | str)
 
 
-def _product(sweep: dict[str, list]) -> int:
-    size = 1
-    for values in sweep.values():
-        size *= len(values)
-    return size
-
-
-def _set(section: dict[str, Any], key: str, value: Any, path: str):
+def _set(section: dict[str, Any], key: str, value: Any, place: tuple[str, ...]):
     *parents, last = key.split(".")
     for name in parents:
         section = section.setdefault(name, {})
         if not isinstance(section, dict):
-            raise ValueError(f"{path}.{plain(key)}: {name!r} is a value, not a section with keys")
+            raise ConfigError(f"{name!r} is a value, not a section with keys", place)
     section[last] = value

@@ -1,9 +1,9 @@
 """Attention over blocks of keys: the softmax of long sequences without an array of all pairs.
 
 A block of queries goes through the keys a block at a time. For each query it keeps the largest
-score m so far, the sum of `exp(score - m)`, and the sum of values with these weights; a new largest score
-rescales both sums. The result is the whole softmax, in memory that grows with the length and not
-with its square. Milakov and Gimelshein 2018, arXiv:1805.02867; Rabe and Staats 2021,
+score m so far, the sum of `exp(score - m)`, and the sum of values with these weights; a new largest
+score rescales both sums. The result is the whole softmax, in memory that grows with the length and
+not with its square. Milakov and Gimelshein 2018, arXiv:1805.02867; Rabe and Staats 2021,
 arXiv:2112.05682. The gradient computes the blocks again, from the logarithm of the softmax's
 denominator, as in FlashAttention: Dao et al. 2022, arXiv:2205.14135.
 """

@@ -27,7 +27,7 @@ LAYOUTS = ("interleaved", "half")
 
 
 def rotation_tables(positions, spectrum: Spectrum | LearnedSpectrum) -> tuple[jax.Array, jax.Array]:
-    """`amplitude * cos` and `amplitude * sin` of every angle: positions [...] -> float32 [..., P], two.
+    """`amplitude * cos` and `amplitude * sin` of every angle: positions [...] -> two [..., P].
 
     Make them once a forward pass and share them between queries, keys and layers with
     `apply_rotary`. A spectrum with `axes` always takes positions [A, ...], with the axes in front:

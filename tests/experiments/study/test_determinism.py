@@ -1,41 +1,40 @@
-"""What docs/determinism.md says of bits: what is the same, and that what is told apart does differ."""
+"""What docs/determinism.md says of bits: what is the same, and what does differ."""
 
+import dataclasses
 import json
 import re
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
-from test_resume import CONFIG, go
+from runs import CONFIG, ROOT, run
 
-from experiments import store, train
-from experiments.config import load
-from experiments.run import checkpoint
-
-ROOT = Path(__file__).parent.parent
+from experiments.config.load import load
+from experiments.config.plan import training_jobs
+from experiments.study.directory import digest
+from experiments.study.run_job import run_job
+from experiments.study.training_loop import checkpoint_manager
+from experiments.training.train import init_state, train_steps
 
 
 @pytest.fixture(scope="module")
-def experiment(tmp_path_factory):
-    path = tmp_path_factory.mktemp("config") / "c.toml"
-    path.write_text(CONFIG)
-    return load.load(path)
+def rope(config):
+    """The job of `rope`."""
+    return training_jobs(load(config))[1]
 
 
-def advanced(experiment, seeds, *chunks):
-    """The state after these chunks of steps of `rope`, and the mean loss over all of them."""
-    trainer, encoding = experiment.trainer("rope"), experiment.acting("rope", 1)
+def trained(job, seeds, *chunks):
+    """The state after these numbers of steps, and the mean loss over all of them."""
     seeds, losses = jnp.array(seeds, jnp.uint32), None
-    state = train.start(trainer, seeds)
+    state = init_state(job.train, seeds)
     for steps in chunks:
-        state, losses = train.advance(trainer, encoding, seeds, state, steps)
+        state, losses = train_steps(job.train, job.encoding, (), seeds, state, steps)
     return state, losses
 
 
-def same(a, b):
+def are_same(a, b):
     return all(map(np.array_equal, jax.tree.leaves(a), jax.tree.leaves(b)))
 
 
@@ -43,87 +42,94 @@ as_trained = pytest.mark.parametrize("seeds", [[5], [0, 5]], ids=["alone", "vmap
 
 
 @as_trained
-def test_any_division_into_chunks_gives_the_same_bits(experiment, seeds):
-    whole = advanced(experiment, seeds, 40)
-    assert same(whole, advanced(experiment, seeds, 1, 10, 29))
-    assert same(whole, advanced(experiment, seeds, *[1] * 40))
-    assert not same(whole, advanced(experiment, seeds, 39))
+def test_any_division_into_chunks_gives_the_same_bits(rope, seeds):
+    whole = trained(rope, seeds, 40)
+    assert are_same(whole, trained(rope, seeds, 1, 10, 29))
+    assert are_same(whole, trained(rope, seeds, *[1] * 40))
+    assert not are_same(whole, trained(rope, seeds, 39))
+
+
+def state_and_lines(job, directory):
+    """The last state of a job, and the lines of its tables."""
+    checkpoints = checkpoint_manager(job, directory, print)
+    folder, names = job.folder_in(directory), ("metrics.jsonl", "results.jsonl")
+    return checkpoints.load(120), *((folder / name).read_text().splitlines() for name in names)
+
+
+@pytest.fixture(scope="module")
+def with_others(rope, whole):
+    owner = json.loads((whole / "manifest.json").read_text())["config_sha256"]
+    return state_and_lines(dataclasses.replace(rope, config_sha256=owner), whole)
+
+
+def test_an_encoding_has_the_same_bits_without_others(with_others, tmp_path):
+    """Metrics, results and the trained weights, of configs that differ in what else they train."""
+    config = CONFIG.replace('[encodings.learned]\ntype = "learned"\n', "")
+    assert config != CONFIG
+    (tmp_path / "alone.toml").write_text(config)
+    run(tmp_path / "alone.toml", tmp_path / "run")
+    experiment = load(tmp_path / "alone.toml")
+    (rope,) = training_jobs(experiment)
+    rope = dataclasses.replace(rope, config_sha256=digest(experiment.record()))
+    alone = state_and_lines(rope, tmp_path / "run")
+    assert are_same(alone[0], with_others[0])
+    assert alone[1:] == with_others[1:]
+
+
+def test_a_seed_has_the_same_bits_without_others(rope, with_others, tmp_path):
+    """Metrics and the trained weights: on CPUs no program trains two seeds."""
+    (tmp_path / "encodings").mkdir()
+    job = dataclasses.replace(rope, seeds=(5,), evaluations=rope.evaluations[:1])
+    assert {(row["encoding"], row["seed"]) for row in run_job(job, tmp_path)} == {
+        ("rope", 5),
+        ("pi", 5),
+    }
+    state, metrics, _ = state_and_lines(job, tmp_path)
+    assert are_same(state, jax.tree.map(lambda leaf: leaf[1:], with_others[0]))
+    assert metrics == [line for line in with_others[1] if json.loads(line)["seed"] == 5]
+
+
+def test_vmapped_seeds_start_the_same_as_one_alone_and_drift_apart(rope):
+    for steps, same in ((1, True), (200, False)):
+        both, one = trained(rope, [0, 5], steps), trained(rope, [5], steps)
+        second = jax.tree.map(lambda leaf: leaf[1:], both)
+        assert are_same(second[0].params, one[0].params) == same
+        np.testing.assert_allclose(second[1], one[1], rtol=1e-4)
 
 
 @as_trained
-def test_a_cached_program_gives_the_same_bits(experiment, seeds, tmp_path):
+def test_a_cached_program_gives_the_same_bits(rope, seeds, tmp_path):
     hits = []
 
     def listen(event, **_):
         hits.append(event == "/jax/compilation_cache/cache_hits")
 
-    before = jax.config.jax_compilation_cache_dir, jax.config.jax_persistent_cache_min_compile_time_secs
+    names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
+    before = {name: getattr(jax.config, name) for name in names}
     jax.monitoring.register_event_listener(listen)
     try:
         found, states = [], []
         compilation_cache.reset_cache()
-        jax.config.update("jax_compilation_cache_dir", str(tmp_path))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        for name, value in zip(names, (str(tmp_path), 0), strict=True):
+            jax.config.update(name, value)
         for _ in range(2):
             hits.clear()
-            jax.clear_caches()  # of this process, but not the one on disk
-            states.append(advanced(experiment, seeds, 40))
+            jax.clear_caches()  # of this process, not the one on disk
+            states.append(trained(rope, seeds, 40))
             found.append(any(hits))
     finally:
         jax.monitoring.unregister_event_listener(listen)
-        jax.config.update("jax_compilation_cache_dir", before[0])
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", before[1])
+        for name, value in before.items():
+            jax.config.update(name, value)
         compilation_cache.reset_cache()
     assert found == [False, True]
-    assert same(*states)
-
-
-def trained(folder, config, number):
-    """The last state and the tables of `rope`, the encoding of this number, of a run of this config."""
-    path = folder.with_suffix(".toml")
-    path.write_text(config)
-    go(path, folder)
-    experiment, own = load.load(path), folder / "encodings" / number
-    state = train.start.eval_shape(experiment.trainer("rope"), jnp.array(experiment.seeds, jnp.uint32))
-    state = checkpoint.load(own, 120, state, f"{store.digest(experiment.record())}/{number}")
-    return state, *((own / f"{table}.jsonl").read_text().splitlines() for table in ("metrics", "results"))
-
-
-@pytest.fixture(scope="module")
-def beside(tmp_path_factory):
-    return trained(tmp_path_factory.mktemp("beside") / "run", CONFIG, "1")
-
-
-def test_an_encoding_alone_is_what_it_is_beside_others(beside, tmp_path):
-    """Metrics, results and the trained weights, of two runs whose configs differ in what else they train."""
-    config = CONFIG.replace('[encodings.learned]\ntype = "learned"\n', "")
-    assert config != CONFIG
-    alone = trained(tmp_path / "run", config, "0")
-    assert same(alone[0], beside[0])
-    assert alone[1:] == beside[1:]
-
-
-def test_a_seed_alone_is_what_it_is_beside_others(beside, tmp_path):
-    """Metrics and the trained weights: on CPUs, where no program trains two."""
-    config = CONFIG.replace("seeds = [0, 5]", "seeds = [5]")
-    assert config != CONFIG
-    alone = trained(tmp_path / "run", config, "1")
-    assert same(alone[0], jax.tree.map(lambda leaf: leaf[1:], beside[0]))
-    assert alone[1] == [row for row in beside[1] if json.loads(row)["seed"] == 5]
-
-
-def test_vmapped_seeds_and_one_alone_begin_alike_and_drift_apart(experiment):
-    for steps, alike in ((1, True), (200, False)):
-        both, one = advanced(experiment, [0, 5], steps), advanced(experiment, [5], steps)
-        second = jax.tree.map(lambda leaf: leaf[1:], both)
-        assert same(second[0].params, one[0].params) == alike
-        np.testing.assert_allclose(second[1], one[1], rtol=1e-4)
+    assert are_same(*states)
 
 
 def test_the_page_names_tests_that_exist():
     page = (ROOT / "docs" / "determinism.md").read_text()
     named = set(re.findall(r"`(test_\w+)`", page))
-    files = (ROOT / "tests").glob("test_*.py")
-    defined = {name for path in files for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)}
+    files = (ROOT / "tests").rglob("test_*.py")
+    lines = (re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE) for path in files)
     assert len(named) > 10
-    assert named <= defined
+    assert named <= {name for names in lines for name in names}

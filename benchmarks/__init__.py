@@ -1,0 +1,1 @@
+"""How fast jrope is, as ratios: each against another package or a limit, on one machine."""

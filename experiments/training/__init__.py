@@ -1,0 +1,1 @@
+"""Training and evaluation of a model on a task, as pure functions."""

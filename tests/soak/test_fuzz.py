@@ -1,0 +1,56 @@
+"""Broken configs and run directories end in words: a few of what `python -m tests.soak` tries."""
+
+import threading
+
+import pytest
+from watch import Watch
+
+from experiments.analysis import figures
+from experiments.config.load import load
+from experiments.study.hooks import Stopped
+from experiments.study.run_study import run_study
+from experiments.text import plain, shown
+from tests.soak import fuzz_configs, fuzz_files
+from tests.soak.trials import CONFIG
+
+SHORT = ["train.steps=40", "train.warmup=4", "train.report_every=4"]
+
+
+def test_every_broken_config_is_valid_or_refused_in_words(tmp_path):
+    counts = fuzz_configs.fuzz(240, tmp_path / "broken.toml")
+    assert counts["valid"] > 20
+    assert counts["refused"] > 100
+
+
+def test_what_every_section_compiles_can_be_built(tmp_path):
+    (tmp_path / "c.toml").write_text(CONFIG)
+    fuzz_configs.build(load(tmp_path / "c.toml", SHORT))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A folder with a whole run and one that was stopped."""
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "c.toml").write_text(CONFIG)
+    experiment = load(folder / "c.toml", SHORT)
+    for name, event in (("whole", None), ("stopped", "step")):
+        stop = threading.Event()
+        watch = Watch(stop, event, step=20)
+        try:
+            run_study(experiment, folder / name, lambda watch=watch: watch, "command", stop, print)
+        except Stopped:
+            assert name == "stopped"
+    return folder
+
+
+@pytest.mark.parametrize(("name", "command"), [("whole", "report"), ("stopped", "resume")])
+def test_a_run_with_any_broken_file_ends_in_words(runs, name, command, monkeypatch):
+    monkeypatch.setattr(figures, "save", lambda *_: None)  # drawing takes a second
+    counts = fuzz_files.fuzz(8, runs / name, runs / "broken", [command])
+    assert sum(counts.values()) >= 8
+
+
+def test_names_do_nothing_to_a_terminal():
+    assert plain("a\nb\x1b[2J\ud800é") == "a\\nb\\x1b[2J\\ud800é"
+    assert shown(10**5000) == "int too large to show"
+    assert len(shown("x" * 10**6)) < 300
