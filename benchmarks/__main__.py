@@ -58,7 +58,7 @@ def main(
     for name in names or NAMES:
         if name not in NAMES:
             message = f"{name!r}: not a benchmark, expected one of {', '.join(NAMES)}"
-            err.print(message, markup=False)
+            err.print(message, markup=False, soft_wrap=True)
             raise typer.Exit(2)
     directory.mkdir(parents=True, exist_ok=True)
     for name in names or NAMES:

@@ -10,7 +10,6 @@ import numpy as np
 
 import jrope
 from benchmarks import stored
-from jrope import phase
 
 THEMES = {
     "light": {
@@ -267,8 +266,10 @@ def errors(start: int) -> tuple[float, float]:
     truth = np.cos(
         positions[:, None] * spectrum.frequencies
     )  # in float64, right to 2e-9 at ten million
-    product = phase.cos_sin(positions, spectrum.frequencies)[0]
-    exact = jrope.rotation_tables(positions, spectrum)[0]
+    product, exact = (
+        jrope.rotation_tables(positions, kind)[0]
+        for kind in (jrope.LearnedSpectrum(spectrum.frequencies), spectrum)
+    )
     return tuple(
         float(np.abs(np.asarray(got, np.float64) - truth).max())
         for got in (product, exact)

@@ -26,10 +26,10 @@ def table(kind: str) -> str:
     """A Markdown table of the encodings, scalings or axes that a config can name."""
     rows = ["| in a config | class | | paper |", "|---|---|---|---|"]
     for name, cls in TYPES[kind]().items():
-        papers = docstrings.about(cls).papers[:1]
-        links = [f"[{number}](https://arxiv.org/abs/{number})" for number in papers]
-        words = [f"`{name}`", f"{{py:obj}}`jrope.{cls.__name__}`"]
-        rows.append(" | ".join(["", *words, docstrings.summary(cls), *(links or [""]), ""]).strip())
+        papers = docstrings.about(cls).papers
+        paper = f"[{papers[0]}](https://arxiv.org/abs/{papers[0]})" if papers else ""
+        link = f"{{py:obj}}`jrope.{cls.__name__}`"
+        rows.append(f"| `{name}` | {link} | {docstrings.summary(cls)} | {paper} |")
     return "\n".join(rows)
 
 

@@ -41,8 +41,12 @@ def validate(data: dict[str, Any]) -> Experiment:
       ConfigError: for every mistake in keys and values; if there is none, for every mistake in how
         they fit together.
     """
-    experiment, error = section(Experiment, {"model": {}} | expanded(data)), ConfigError()
-    error.mistakes += check.mistakes(experiment)
+    error = ConfigError()
+    try:
+        experiment = section(Experiment, {"model": {}} | expanded(data))
+        error.mistakes += check.mistakes(experiment)
+    except RecursionError:
+        raise ConfigError("config: its sections are nested too deep") from None
     error.raise_if_any()
     return experiment
 

@@ -60,8 +60,9 @@ def validated(cls: type, values: dict[str, Any]) -> Any:
     except ValidationError as invalid:
         error = ConfigError()
         for found in invalid.errors(include_url=False):
-            place = tuple(part for part in found["loc"] if part != "[key]")
-            error.mistakes.append((place, _message(found)))
+            if found["type"] != "too_short" or not found["input"]:  # else its items are invalid
+                place = tuple(part for part in found["loc"] if part != "[key]")
+                error.mistakes.append((place, _message(found)))
         raise error from None
 
 

@@ -86,7 +86,7 @@ def section(
     try:
         instance = validated(cls, made)
     except ConfigError as invalid:
-        told = {place[:1] for place, _ in error.mistakes}
+        told = {place[:1] for place, _ in error.mistakes} | ({()} if error.mistakes else set())
         error.mistakes += [found for found in invalid.mistakes if found[0][:1] not in told]
         raise error from None
     error.raise_if_any()
@@ -154,8 +154,11 @@ def _made(name: str, hint: Any, value: Any, context: Context) -> Any:
     for cls in (hint, *typing.get_args(hint)):
         if cls in schema.SECTIONS:
             return section(cls, value)
-    if (kind := _kind(hint)) is not None:
-        return _apply(lambda table: build(kind, table, context), value)
+    if (kind := _kind(hint)) is not None and typing.get_origin(hint) is not tuple:
+        return build(kind, value, context)
+    if kind is not None and isinstance(value, list):
+        made = _each(lambda table: build(kind, table, context), dict(enumerate(value)))
+        return list(made.values())
     if name == "factor":
         return _factor(value, context)
     if hint in (int, float) and isinstance(value, int | float) and abs(value) > LARGEST:
@@ -169,13 +172,6 @@ def _kind(hint: Any) -> str | None:
     kinds = [(rope[kind], kind) for kind in ("scaling", "axes")]
     kinds += [(jrope.Encoding, "encoding"), (tuple[jrope.Encoding, ...], "encoding")]
     return next((kind for known, kind in kinds if known == hint), None)
-
-
-def _apply(function: Callable[[Any], Any], value: Any) -> Any:
-    """The function of a table, or of each in a list."""
-    if isinstance(value, list):
-        return list(_each(function, dict(enumerate(value))).values())
-    return function(value)
 
 
 def _each(function: Callable[[Any], Any], values: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -204,15 +200,15 @@ def _factor(value: Any, context: Context) -> float:
 
 def _filled(table: Any, value: Any, skip: Collection[str] = ()) -> Any:
     """A table with the defaults of what was made of it, as far as they are plain data."""
-    if isinstance(table, list):
+    if isinstance(table, list) and any(isinstance(inner, dict) for inner in table):
         return list(map(_filled, table, value))
-    if not isinstance(table, dict):
+    if not (isinstance(table, dict) and dataclasses.is_dataclass(value)):
         return table
     full = {key: _filled(inner, getattr(value, key, inner)) for key, inner in table.items()}
     for field in dataclasses.fields(value):
-        if field.name not in (*table, *skip, *TRAINED_LENGTHS) and _is_plain(field.default):
-            default = field.default
-            full[field.name] = list(default) if isinstance(default, tuple) else default
+        name, default = field.name, field.default
+        if name not in (*table, *skip, *TRAINED_LENGTHS) and _is_plain(default):
+            full[name] = list(default) if isinstance(default, tuple) else default
     return full
 
 
