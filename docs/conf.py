@@ -4,6 +4,7 @@ python -m sphinx -W --keep-going docs docs/_build/html
 """
 
 import os
+import re
 import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -134,6 +135,13 @@ def formulas_are_literal(app, what, name, obj, options, lines):
         lines.append(line)
 
 
+def fields_are_one_word(app, what, name, obj, options, lines):
+    """`:ivar a, b:` documents both, which Sphinx reads as a `b` of type `a,`."""
+    for i, line in enumerate(lines):
+        if match := re.match(r":ivar ([\w, ]+):", line):
+            lines[i] = line.replace(match[1], match[1].replace(", ", ","))
+
+
 def draw(app):
     import figures
 
@@ -147,5 +155,6 @@ def setup(app):
     app.add_directive("files", Files)
     app.add_directive("exports", Exports)
     app.connect("builder-inited", draw)
-    before_napoleon = 400
+    before_napoleon, after_napoleon = 400, 600
     app.connect("autodoc-process-docstring", formulas_are_literal, before_napoleon)
+    app.connect("autodoc-process-docstring", fields_are_one_word, after_napoleon)

@@ -47,7 +47,8 @@ def entries(name: str) -> str:
     lines = []
     for path, value in exported(importlib.import_module(name)).items():
         if inspect.isclass(value):
-            lines += [f".. autoclass:: {path}", CLASS_OPTIONS, ""]
+            options = "" if issubclass(value, tuple) else CLASS_OPTIONS
+            lines += [f".. autoclass:: {path}", options, ""]
         else:
             lines += [f".. autofunction:: {path}", ""]
     return "\n".join(["```{eval-rst}", *lines, "```"])

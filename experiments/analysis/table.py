@@ -123,14 +123,9 @@ class Results:
         criterion = f"criterion at 1x, in every seed: {self.task['fitted_means']}"
         unfitted = [entry for entry in self.trained if not entry.has_fitted]
         if not unfitted:
-            names = ", ".join(entry.label for entry in self.trained)
-            return f"All fitted to the trained length ({criterion}): {names}."
-        listed = ", ".join(
-            f"{entry.label} diverged by step {entry.diverged_at}"
-            if entry.diverged_at is not None
-            else "{} fitted in {} of {} seeds".format(entry.label, *entry.fitted)
-            for entry in unfitted
-        )
+            listed = ", ".join(entry.label for entry in self.trained)
+            return f"All fitted to the trained length ({criterion}): {listed}."
+        listed = ", ".join(f"{entry.label} {entry.outcome}" for entry in unfitted)
         return (
             f"Not fitted to the trained length ({criterion}): {listed}."
             " Their scores at longer lengths say nothing about their encodings."
@@ -215,6 +210,12 @@ class Entry:
     def diverged_at(self) -> int | None:
         """The first step at which training was found to have diverged in a seed."""
         return min((row["diverged"] for row in self.rows(1) if "diverged" in row), default=None)
+
+    @property
+    def outcome(self) -> str:
+        if self.diverged_at is not None:
+            return f"diverged by step {self.diverged_at}"
+        return "fitted in {} of {} seeds".format(*self.fitted)
 
     def rows(self, multiple: float, step: int | None = None) -> list[Row]:
         """The rows of all seeds."""
