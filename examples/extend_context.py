@@ -16,7 +16,7 @@ import jrope
 from jrope.transformer import TransformerConfig
 
 PERIOD, TRAINED, LENGTHS, VOCABULARY, STEPS = 6, 32, (32, 64, 128), 16, 300
-MODEL = TransformerConfig(VOCABULARY, features=64, layers=2, heads=2)
+MODEL = TransformerConfig(VOCABULARY, features=32, layers=2, heads=2)
 SCALINGS = {"plain": lambda factor: None, "ntk": jrope.NTK, "linear": jrope.Linear}
 
 

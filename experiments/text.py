@@ -1,4 +1,4 @@
-"""Names and values that came from a file, as text that does nothing to a terminal and keeps to its line."""
+"""Names and values from a file, as text that is safe in a terminal and stays on its line."""
 
 from typing import Any
 
@@ -14,6 +14,6 @@ def shown(value: Any) -> str:
     """A value as Python writes it, cut short where it is long."""
     try:
         text = repr(value)
-    except (ValueError, RecursionError):  # an integer of thousands of digits, or tables in tables without end
+    except (ValueError, RecursionError):  # an integer of thousands of digits, or endless tables
         return f"{type(value).__name__} too large to show"
     return text if len(text) <= LONGEST else text[:LONGEST] + "..."

@@ -16,6 +16,13 @@ jax.config.update("jax_num_cpu_devices", 2)  # for shard_map
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _forget_programs():
+    """Compiled programs of a test module are dropped after it: a worker would keep gigabytes."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def key():
     return jax.random.key(0)

@@ -25,7 +25,9 @@ EXAMPLES = {
     "sandwich": jrope.Sandwich(dim=8),
     "cope": jrope.Cope(max_positions=6),
     "layers": jrope.Layers((jrope.Rope(), jrope.Chain((jrope.T5(buckets=4, max_distance=8),)))),
-    "chain": jrope.Chain((jrope.Learned(CAPACITY, scale=1.0), jrope.Rope(), jrope.ForgettingGate())),
+    "chain": jrope.Chain(
+        (jrope.Learned(CAPACITY, scale=1.0), jrope.Rope(), jrope.ForgettingGate())
+    ),
 }
 
 
@@ -38,6 +40,17 @@ def example(name: str, cls: type) -> jrope.Encoding:
 
 
 EVERY = [example(name, cls) for name, cls in jrope.encoding_types().items()]
+MAPS = ("init", "embed", "rotation", "query_scale", "bias", "state", "content_bias", "layer")
+
+
+def _overridden(encoding):
+    return tuple(
+        getattr(type(encoding), name) is not getattr(jrope.Encoding, name) for name in MAPS
+    )
+
+
+# one for each set of maps that an encoding overrides: what a library or transformation can tell apart
+ONE_OF_EACH_KIND = list({_overridden(encoding): encoding for encoding in EVERY}.values())
 VARIANTS = [  # forms of RoPE, and compositions, that have found bugs of their own
     jrope.Rope(rotary_fraction=0.5, layout="half", softmax_multiplier=1.5),
     jrope.Rope(scaling=jrope.Yarn(4.0, 4)),
@@ -48,6 +61,9 @@ VARIANTS = [  # forms of RoPE, and compositions, that have found bugs of their o
     jrope.Chain((jrope.Learned(CAPACITY, scale=1.0), jrope.Alibi(), jrope.Cope(max_positions=6))),
 ]
 TOKENS = jax.random.randint(jax.random.key(1), (2, 10), 0, 11)
+# one program for each structure and shape, whichever test asks for it
+apply = jax.jit(transformer.apply, static_argnums=0)
+decode = jax.jit(transformer.decode, static_argnums=0)
 
 
 def new(config):
@@ -56,7 +72,9 @@ def new(config):
 
 def nonzero(params):
     """The same parameters with none at zero, where some maps do nothing."""
-    moved = jax.tree.map(lambda p: 0.3 * jnp.cos(jnp.arange(1.0, p.size + 1)).reshape(p.shape), params)
+    moved = jax.tree.map(
+        lambda p: 0.3 * jnp.cos(jnp.arange(1.0, p.size + 1)).reshape(p.shape), params
+    )
     return jax.tree.map(jnp.add, params, moved)
 
 
@@ -67,14 +85,12 @@ def model(encoding):
     params, graphdef = nonzero(new(config)), transformer.abstract(config)
     fixed = encoding.bind(head_dim=8, length=CAPACITY)
 
-    @jax.jit
     def full(tokens, positions, mask):
         options = {"encoding": fixed, "token_mask": mask}
-        return transformer.apply(graphdef, params, tokens, positions, **options)
+        return apply(graphdef, params, tokens, positions, **options)
 
-    @jax.jit
     def step(tokens, positions, cache, mask):
         options = {"encoding": fixed, "token_mask": mask}
-        return transformer.decode(graphdef, params, tokens, positions, cache, **options)
+        return decode(graphdef, params, tokens, positions, cache, **options)
 
     return full, step, transformer.empty_cache(config, 2, CAPACITY)

@@ -7,7 +7,9 @@ import numpy as np
 
 GOLDEN = Path(__file__).parent / "golden" / "transformers.json"
 POSITIONS = np.array([[0, 1, 7, 100], [5, 6, 1000, 10_000]])
-GRID = np.array([[[0, 1, 2, 2]] * 2, [[0, 1, 5, 6]] * 2, [[0, 1, 9, 8]] * 2])  # text, text, image, image: [3, B, T]
+GRID = np.array(
+    [[[0, 1, 2, 2]] * 2, [[0, 1, 5, 6]] * 2, [[0, 1, 9, 8]] * 2]
+)  # text, text, image, image: [3, B, T]
 
 
 def inputs():
@@ -36,19 +38,37 @@ def outputs():
     def halves(module, embedding, ids):
         """apply_rotary_pos_emb of a model file, on [B, T, N, H]."""
         cos, sin = embedding(q, ids)
-        return [x.transpose(1, 2) for x in module.apply_rotary_pos_emb(q.transpose(1, 2), k.transpose(1, 2), cos, sin)]
+        return [
+            x.transpose(1, 2)
+            for x in module.apply_rotary_pos_emb(q.transpose(1, 2), k.transpose(1, 2), cos, sin)
+        ]
 
     llama = LlamaConfig(**sizes, rope_parameters={"rope_type": "default", "rope_theta": 10_000.0})
-    glm = Glm4Config(**sizes, rope_parameters={"rope_type": "default", "rope_theta": 10_000.0, "partial_rotary_factor": 0.5})
+    glm = Glm4Config(
+        **sizes,
+        rope_parameters={
+            "rope_type": "default",
+            "rope_theta": 10_000.0,
+            "partial_rotary_factor": 0.5,
+        },
+    )
     qwen = Qwen2VLTextConfig(
         hidden_size=32,
         num_attention_heads=2,
-        rope_parameters={"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [2, 3, 3]},
+        rope_parameters={
+            "rope_type": "default",
+            "rope_theta": 10_000.0,
+            "mrope_section": [2, 3, 3],
+        },
     )
-    table_of_sines = modeling_gptj.create_sinusoidal_positions(int(POSITIONS.max()) + 1, 16)[positions]
+    table_of_sines = modeling_gptj.create_sinusoidal_positions(int(POSITIONS.max()) + 1, 16)[
+        positions
+    ]
     sin, cos = table_of_sines.split(8, dim=-1)
     relative = T5Attention(
-        T5Config(num_heads=2, relative_attention_num_buckets=32), has_relative_attention_bias=True, layer_idx=0
+        T5Config(num_heads=2, relative_attention_num_buckets=32),
+        has_relative_attention_bias=True,
+        layer_idx=0,
     )
     relative.relative_attention_bias.weight.data = table
     made = {

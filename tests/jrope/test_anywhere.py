@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from every_encoding import EVERY
+from every_encoding import EVERY, ONE_OF_EACH_KIND
 from flax import linen as nn
 from flax import nnx
 from jax.sharding import Mesh, PartitionSpec
@@ -19,6 +19,7 @@ ENCODINGS = [*EVERY, jrope.Rope(scaling=jrope.Yarn(4.0, 8), layout="half")]
 SIZES = {"features": 16, "num_heads": 2, "head_dim": 8, "num_layers": 1}
 X, POSITIONS = jax.random.normal(jax.random.key(0), (4, 5, 16)), jnp.array([0, 1, 2, 4, 7])
 each = pytest.mark.parametrize("encoding", ENCODINGS, ids=repr)
+one_of_each = pytest.mark.parametrize("encoding", ONE_OF_EACH_KIND, ids=repr)
 
 
 def attend(encoding, params, x, positions):
@@ -46,7 +47,7 @@ def bare(encoding, x=X, positions=POSITIONS):
     return params, attend(encoding, params, x, positions)
 
 
-@each
+@one_of_each
 def test_flax_nnx(encoding):
     class Model(nnx.Module):
         def __init__(self, rngs):
@@ -65,7 +66,7 @@ def test_flax_nnx(encoding):
     np.testing.assert_allclose(nnx.jit(model)(X), attend(encoding, params, X, POSITIONS), atol=1e-5)
 
 
-@each
+@one_of_each
 def test_flax_linen(encoding):
     class Model(nn.Module):
         @nn.compact
@@ -84,7 +85,7 @@ def test_flax_linen(encoding):
     )
 
 
-@each
+@one_of_each
 def test_equinox(encoding):
     class Model(eqx.Module):
         params: dict
@@ -97,7 +98,7 @@ def test_equinox(encoding):
     np.testing.assert_allclose(eqx.filter_jit(Model(params, encoding))(X), want, atol=1e-5)
 
 
-@each
+@one_of_each
 def test_haiku(encoding):
     def model(x):
         shapes = jax.eval_shape(lambda: encoding.init(jax.random.key(0), **SIZES))

@@ -18,12 +18,12 @@ def command(*words):
 
 def test_report_compares_runs_of_one_task(tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "save", lambda charts, directory: None)  # takes seconds
-    runs = [STUDY / "copy", STUDY / "extend"]
+    runs = [STUDY / "beta_copy", STUDY / "extend"]
     done = command("report", *runs, "--out", tmp_path / "both")
     assert done.exit_code == 0, done.output
     assert done.stdout.splitlines()[-1] == str(tmp_path / "both" / "report.html")
     assert "extend: yarn_fitted" in done.stdout
-    assert "copy: hard_alibi" in (tmp_path / "both" / "report.html").read_text()
+    assert "beta_copy: rope_base base=10.0" in (tmp_path / "both" / "report.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -35,16 +35,15 @@ SMALL = [
     "train.steps=4",
     "train.warmup=1",
     "train.report_every=2",
-    "evaluate.multiples=[1, 2]",
+    "evaluate.multiples=[1]",
     "evaluate.sequences=4",
     "seeds=[0]",
+    "model={features=8, layers=1}",
 ]
 
 
 def test_the_page_runs_and_a_changed_file_is_told(mine):
-    experiment = load.load(
-        mine, [*SMALL, "model.features=16", "task.length=4", "encodings.alibi.train.steps=6"]
-    )
+    experiment = load.load(mine, [*SMALL, "task.length=4", "encodings.alibi.train.steps=6"])
     go = [experiment, mine.parent / "run", lambda: Watch(threading.Event()), "command"]
     result = run_study(*go, threading.Event(), print)
     labels = {"ramp", "alibi", "ramp_and_rope", "one_layer"}
@@ -74,7 +73,7 @@ def test_a_task_with_data_of_its_own_runs(mine):
     task = {"type": "mine:NextByte", "path": str(mine.parent / "text"), "length": 5}
     encodings = {"ramp": {"type": "mine:Ramp"}}
     data = tomllib.loads(block("toml")) | {"task": task, "encodings": encodings}
-    for override in [*SMALL, "model.features=16"]:
+    for override in [*SMALL, "evaluate.multiples=[1, 2]"]:
         load.override(data, override)
     experiment = load.validate(data)
     sampler = plan.task(experiment)
@@ -247,15 +246,18 @@ class Backwards(Randomized):
 
 
 def test_a_model_a_scaling_and_position_ids_of_ones_own(mine, monkeypatch):
+    only_ramp, *_ = block("toml").partition("[encodings.alibi]")
+    mine.write_text(only_ramp)
     (mine.parent / "parts.py").write_text(MODEL)
     monkeypatch.delitem(sys.modules, "parts", raising=False)
-    own = ["model={type='parts:OneLayer', width=4}", "task.length=4", *SMALL]
+    own = [*SMALL, "model={type='parts:OneLayer', width=4}", "task.length=4"]
+    own += ["evaluate.multiples=[1, 2]"]
     own += ["encodings.half={extends='rope', scaling={type='parts:Halved', factor='match'}}"]
     own += [
         "encodings.rope={type='rope', model.width=6, positions={type='parts:Randomized', over=30}}"
     ]
     experiment = load.load(mine, own)
-    assert plan.model(experiment, "alibi").width == 4
+    assert plan.model(experiment, "ramp").width == 4
     assert plan.model(experiment, "half").sizes["head_dim"] == 6
     assert load.validate(experiment.record()) == experiment
     go = [experiment, mine.parent / "run", lambda: Watch(threading.Event()), "command"]

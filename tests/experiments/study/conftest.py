@@ -4,6 +4,11 @@ import pytest
 from runs import CONFIG, FINETUNE, run
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _forget_programs():
+    """Programs are kept for the next module of this folder, and dropped after any other module."""
+
+
 @pytest.fixture(scope="session")
 def config(tmp_path_factory):
     path = tmp_path_factory.mktemp("study") / "small.toml"

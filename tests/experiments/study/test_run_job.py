@@ -64,6 +64,13 @@ def test_a_stopped_job_says_so(jobs, directory):
         run_job(jobs[0], directory, hooks)
 
 
+def test_a_job_without_its_parent_is_refused(jobs, directory):
+    learned, rope, pi = jobs
+    for parent in (None, learned, dataclasses.replace(rope, seeds=(5,))):
+        with pytest.raises(ValueError, match=r"'pi' starts from 'rope' with seeds \(0, 5\), got"):
+            run_job(pi, directory, parent=parent)
+
+
 def scores(losses):
     right = np.arange(len(losses), dtype=float)
     return Scores(right, np.array(losses) * 40.0, np.full(len(losses), 40.0), 8.0, 40)

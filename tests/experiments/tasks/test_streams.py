@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from functools import partial
 
 import jax
 import numpy as np
@@ -13,7 +14,8 @@ from experiments.tasks import Lag
 @pytest.mark.parametrize("length", [5, 6, 12, 500])
 def test_a_token_is_the_one_at_the_lag_or_fresh(length, key):
     task = Lag(symbols=8, lag=6, noise=0.1)
-    tokens, mask = jax.tree.map(np.asarray, task.sample(key, 64, length))
+    sample = jax.jit(partial(task.sample, batch=64, length=length))
+    tokens, mask = jax.tree.map(np.asarray, sample(key))
     assert tokens.shape == (64, length + 1)
     np.testing.assert_array_equal(mask, np.tile(np.arange(length + 1) >= 6, (64, 1)))
     if length == 500:

@@ -133,7 +133,7 @@ def in_blocks(monkeypatch):
     return seen
 
 
-@pytest.mark.parametrize("encoding", EVERY + VARIANTS, ids=repr)
+@pytest.mark.parametrize("encoding", EVERY + VARIANTS[-2:], ids=repr)
 def test_a_model_under_every_encoding(encoding, in_blocks, monkeypatch):
     """A full pass with padding, and a prompt into a cache; CoPE alone, whose bias depends on content, stays dense."""
     real = jnp.array([[False] * 2 + [True] * 8, [True] * 10])

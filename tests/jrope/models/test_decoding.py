@@ -6,12 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from every_encoding import CAPACITY, EVERY, TOKENS, VARIANTS, model, new
+from every_encoding import CAPACITY, EVERY, TOKENS, VARIANTS, apply, decode, model, new
 
 import jrope
 from jrope import generation, transformer
 from jrope.transformer import TransformerConfig
 
+generate = jax.jit(generation.generate, static_argnames=("graphdef", "count", "choose"))
 each = pytest.mark.parametrize("encoding", EVERY + VARIANTS, ids=repr)
 
 
@@ -19,6 +20,7 @@ each = pytest.mark.parametrize("encoding", EVERY + VARIANTS, ids=repr)
 def test_prefill_and_single_tokens_equal_the_full_pass(encoding):
     """Left padding of its own in each row; the offset is traced, so every step runs the same program."""
     full, step, cache = model(encoding)
+    programs = decode._cache_size()
     real = jnp.array([[False] * 2 + [True] * 8, [True] * 10])
     positions = jrope.from_mask(real)
     want = full(TOKENS, positions, real)
@@ -29,7 +31,7 @@ def test_prefill_and_single_tokens_equal_the_full_pass(encoding):
             TOKENS[:, t : t + 1], positions[:, t : t + 1], cache, real[:, t : t + 1]
         )
         got.append(logits)
-    assert step._cache_size() == 2  # prefill, and one for all steps
+    assert decode._cache_size() <= programs + 2  # prefill, and one for all steps
     got = jnp.concatenate(got, axis=1)
     np.testing.assert_allclose(got[0, 2:], want[0, 2:], atol=1e-5)
     np.testing.assert_allclose(got[1], want[1], atol=1e-5)
@@ -47,7 +49,7 @@ def test_padding_changes_nothing(encoding):
 
 def test_a_full_cache_is_an_error_outside_jit_and_nan_inside():
     """dynamic_update_slice would shift the write and go on."""
-    config = TransformerConfig(vocabulary=11, features=16)
+    config = TransformerConfig(vocabulary=11, features=16, layers=1)
     params, graphdef = new(config), transformer.abstract(config)
     cache = transformer.empty_cache(config, 2, 4)
     with pytest.raises(
@@ -107,22 +109,15 @@ def test_a_cache_through_a_change_of_spectrum_equals_the_full_pass():
     params, graphdef = new(config), transformer.abstract(config)
     short, long = (config.encoding.bind(head_dim=8, length=length) for length in (4, 10))
     positions = jnp.arange(10)
-    want = transformer.apply(graphdef, params, TOKENS, positions, encoding=long)
+    want = apply(graphdef, params, TOKENS, positions, encoding=long)
     cache = transformer.empty_cache(config, 2, CAPACITY)
-    _, cache = transformer.decode(
-        graphdef, params, TOKENS[:, :4], positions[:4], cache, encoding=short
-    )
-    naive, _ = transformer.decode(
-        graphdef, params, TOKENS[:, 4:], positions[4:], cache, encoding=long
-    )
-    (keys,) = cache.keys  # of one layer [B, N, S, H]
-    turned = jrope.rerotate(
-        keys.swapaxes(1, 2), cache.positions, short.spectrum, long.spectrum
-    ).swapaxes(1, 2)
-    mended = cache._replace(keys=(turned,))
-    right, _ = transformer.decode(
-        graphdef, params, TOKENS[:, 4:], positions[4:], mended, encoding=long
-    )
+    _, cache = decode(graphdef, params, TOKENS[:, :4], positions[:4], cache, encoding=short)
+    rest = TOKENS[:, 4:], positions[4:]
+    naive, _ = decode(graphdef, params, *rest, cache, encoding=long)
+    keys = cache.keys[0].swapaxes(1, 2)  # of the one layer, [B, S, N, H]
+    turned = jrope.rerotate(keys, cache.positions, short.spectrum, long.spectrum)
+    mended = cache._replace(keys=(turned.swapaxes(1, 2),))
+    right, _ = decode(graphdef, params, *rest, mended, encoding=long)
     np.testing.assert_allclose(right, want[:, 4:], atol=1e-5)
     assert jnp.abs(naive - want[:, 4:]).max() > 1e-2
 
@@ -139,21 +134,20 @@ FEW = [
 def test_a_batch_padded_on_the_right_goes_on_from_its_own_lengths(encoding):
     """transformers PR#48161: the columns of padding were counted as positions once the cache was in use."""
     full, step, cache = model(encoding)
-    real = jnp.array([[True] * 3 + [False] * 2, [True] * 5])
-    _, cache = step(TOKENS[:, :5], jrope.from_mask(real), cache, real)
+    mask, one = jnp.array([[True] * 2 + [False] * 2, [True] * 4]), jnp.ones((2, 1), bool)
+    _, cache = step(TOKENS[:, :4], jrope.from_mask(mask), cache, mask)
     got = []
-    for t in range(5, 8):
-        real = jnp.concatenate([real, jnp.ones((2, 1), bool)], axis=1)
-        logits, cache = step(
-            TOKENS[:, t : t + 1], jrope.from_mask(real)[:, -1:], cache, jnp.ones((2, 1), bool)
-        )
+    for t in range(4, 7):
+        mask = jnp.concatenate([mask, one], axis=1)
+        positions = jrope.from_mask(mask)[:, -1:]
+        logits, cache = step(TOKENS[:, t : t + 1], positions, cache, one)
         got.append(logits)
     got = jnp.concatenate(got, axis=1)
-    for row, prompt in ((0, 3), (1, 5)):
-        alone = jnp.concatenate([TOKENS[row, :prompt], TOKENS[row, 5:8]])[None]
-        positions = jnp.arange(alone.shape[1])
-        want = full(alone, positions[None], jnp.ones(alone.shape, bool))
-        np.testing.assert_allclose(got[row], want[0, prompt:], atol=1e-5)
+    alone = TOKENS.at[0, 2:5].set(TOKENS[0, 4:7])  # without the padding between
+    real = jnp.arange(10)[None] < jnp.array([[5], [7]])
+    want = full(alone, jrope.from_mask(real), real)
+    np.testing.assert_allclose(got[0], want[0, 2:5], atol=1e-5)
+    np.testing.assert_allclose(got[1], want[1, 4:7], atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -167,61 +161,48 @@ def test_a_batch_padded_on_the_right_goes_on_from_its_own_lengths(encoding):
 )
 def test_a_sequence_of_exactly_the_greatest_length(encoding):
     """transformers#31228: off by one where the sequence is as long as the table."""
-    config = TransformerConfig(vocabulary=11, encoding=encoding, features=16, heads=2)
-    params, graphdef = new(config), transformer.abstract(config)
-    positions = jnp.arange(10)
-    want = transformer.apply(graphdef, params, TOKENS, positions)
-    short = encoding.bind(
-        head_dim=8, length=4
-    )  # the last length at which nothing has changed yet is the greatest itself
-    np.testing.assert_allclose(
-        transformer.apply(graphdef, params, TOKENS, positions, encoding=short), want, atol=1e-5
-    )
+    config = TransformerConfig(11, encoding, features=16, heads=2, layers=1)
+    params, graphdef, positions = new(config), transformer.abstract(config), np.arange(10)
+    want = jax.jit(lambda p: transformer.apply(graphdef, p, TOKENS, positions))(params)
+    short = encoding.bind(head_dim=8, length=4)  # nothing changes up to the trained length
+    got = apply(graphdef, params, TOKENS, positions, encoding=short)
+    np.testing.assert_allclose(got, want, atol=1e-5)
     cache = transformer.empty_cache(config, 2, 10)
-    first, cache = transformer.decode(graphdef, params, TOKENS[:, :9], positions[:9], cache)
-    last, _ = transformer.decode(graphdef, params, TOKENS[:, 9:], positions[9:], cache)
+    first, cache = decode(graphdef, params, TOKENS[:, :9], positions[:9], cache)
+    last, _ = decode(graphdef, params, TOKENS[:, 9:], positions[9:], cache)
     np.testing.assert_allclose(jnp.concatenate([first, last], axis=1), want, atol=1e-5)
 
 
 def test_the_room_in_a_cache_says_nothing_about_the_sequence():
     """llama.cpp#24823: LongRoPE's list chosen by the allocated length. Where it matters, the length must be told."""
     scaling = jrope.LongRope((1.0,) * 4, (1.0, 2.0, 3.0, 4.0), 8, factor=2.0)
-    config = TransformerConfig(
-        vocabulary=11, encoding=jrope.Rope(scaling=scaling), features=16, heads=2
-    )
+    config = TransformerConfig(11, jrope.Rope(scaling=scaling), features=16, heads=2, layers=1)
     params, graphdef = new(config), transformer.abstract(config)
-    tokens, positions, cache = (
-        TOKENS[:, :8],
-        jnp.arange(8),
+    tokens, positions = TOKENS[:, :8], np.arange(8)
+    cache, fixed = (
         transformer.empty_cache(config, 2, CAPACITY),
+        config.encoding.bind(head_dim=8, length=8),
     )
-    want = transformer.apply(graphdef, params, tokens, positions)
-    got, _ = transformer.decode(
-        graphdef,
-        params,
-        tokens,
-        positions,
-        cache,
-        encoding=config.encoding.bind(head_dim=8, length=8),
-    )
+    want = jax.jit(lambda p: transformer.apply(graphdef, p, tokens, positions))(params)
+    got, _ = decode(graphdef, params, tokens, positions, cache, encoding=fixed)
     np.testing.assert_allclose(got, want, atol=1e-5)
     with pytest.raises(ValueError, match=r"decode: the spectrum of Rope.* depends on the length"):
-        transformer.decode(graphdef, params, tokens, positions, cache)
+        decode(graphdef, params, tokens, positions, cache)
 
 
-def following(encoding, tokens, real, count):
-    """The likeliest tokens after each prompt, by a full pass of that row alone for each of them."""
-    config = TransformerConfig(vocabulary=11, encoding=encoding, features=16, heads=2)
-    params, graphdef = new(config), transformer.abstract(config)
-    apply = jax.jit(
-        lambda row: transformer.apply(graphdef, params, row[None], jnp.arange(len(row)))[
-            0, -1
-        ].argmax()
-    )
-    rows = [tokens[i][real[i]] for i in range(len(tokens))]
-    for _ in range(count):
-        rows = [jnp.append(row, apply(row)) for row in rows]
-    return jnp.stack([row[-count:] for row in rows])
+def following(config, params, tokens, mask, count):
+    """The likeliest tokens after each prompt, by a full pass of that row for each of them."""
+    graphdef, index = transformer.abstract(config), jnp.arange(tokens.shape[1] + count)
+    lengths = mask.sum(1)
+    rows = jnp.stack([jnp.resize(row[m], index.shape) for row, m in zip(tokens, mask, strict=True)])
+    made = []
+    for _ in range(count):  # whatever is after a row's end is hidden
+        seen = index[None] < lengths[:, None]
+        logits = apply(graphdef, params, rows, index, token_mask=seen)
+        made.append(logits[jnp.arange(len(rows)), lengths - 1].argmax(-1))
+        rows = rows.at[jnp.arange(len(rows)), lengths].set(made[-1])
+        lengths += 1
+    return jnp.stack(made, axis=1)
 
 
 @pytest.mark.parametrize(
@@ -229,37 +210,31 @@ def following(encoding, tokens, real, count):
 )
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_generated_tokens_are_those_of_full_passes(encoding, side):
-    config = TransformerConfig(vocabulary=11, encoding=encoding, features=16, heads=2)
-    real = jnp.array([[True] * 5, [True] * 3 + [False] * 2])
-    real = real[:, ::-1] if side == "left" else real
-    generate = jax.jit(generation.generate, static_argnames=("graphdef", "count"))
-    got = generate(
-        transformer.abstract(config), new(config), TOKENS[:, :5], count=6, token_mask=real
-    )
-    assert jnp.array_equal(got, following(encoding, TOKENS[:, :5], real, 6))
+    config = TransformerConfig(vocabulary=11, encoding=encoding, features=16, heads=2, layers=1)
+    mask = jnp.array([[True] * 5, [True] * 3 + [False] * 2])
+    mask = mask[:, ::-1] if side == "left" else mask
+    params = new(config)
+    got = generate(transformer.abstract(config), params, TOKENS[:, :5], count=6, token_mask=mask)
+    assert jnp.array_equal(got, following(config, params, TOKENS[:, :5], mask, 6))
 
 
 def test_generated_tokens_may_be_drawn():
     """Each from the distribution that the model gives it: at a low temperature the likeliest, and with a key of its own."""
-    config = TransformerConfig(vocabulary=11, encoding=jrope.Rope(), features=16, heads=2)
-    params, graphdef, prompt = (
-        new(config),
-        transformer.abstract(config),
-        jnp.tile(TOKENS[:1, :4], (256, 1)),
-    )
+    config = TransformerConfig(11, jrope.Rope(), features=16, heads=2, layers=1)
+    params, graphdef = new(config), transformer.abstract(config)
+    prompt = jnp.tile(TOKENS[:1, :4], (256, 1))
 
     def drawn(temperature, count):
         def choose(logits, key):
             return jax.random.categorical(key, logits / temperature)
 
-        return generation.generate(
-            graphdef, params, prompt, count, choose=choose, key=jax.random.key(5)
-        )
+        key = jax.random.key(5)
+        return generate(graphdef, params, prompt, count=count, choose=choose, key=key)
 
-    likeliest = generation.generate(graphdef, params, prompt, 4)
+    likeliest = generate(graphdef, params, prompt, count=4)
     assert jnp.array_equal(drawn(1e-4, 4), likeliest)
     first = drawn(1.0, 1)[:, 0]
-    wanted = jax.nn.softmax(transformer.apply(graphdef, params, prompt[:1], jnp.arange(4))[0, -1])
+    wanted = jax.nn.softmax(apply(graphdef, params, prompt[:1], jnp.arange(4))[0, -1])
     got = jnp.bincount(first, length=11) / first.size
     assert jnp.abs(got - wanted).max() < 4 * jnp.sqrt(wanted * (1 - wanted) / first.size).max()
 
@@ -272,11 +247,11 @@ def test_generating_nothing_or_from_nothing_is_an_error(length, count):
 
 
 def test_a_cache_can_be_donated():
-    config = TransformerConfig(vocabulary=11, encoding=jrope.Rope(), features=16, heads=2)
+    config = TransformerConfig(11, jrope.Rope(), features=16, heads=2, layers=1)
     params, graphdef = new(config), transformer.abstract(config)
     step = jax.jit(partial(transformer.decode, graphdef), donate_argnums=3)
     cache = transformer.empty_cache(config, 2, CAPACITY)
     logits, cache = step(params, TOKENS[:, :1], jnp.arange(1), cache)
     logits, _ = step(params, TOKENS[:, 1:2], jnp.arange(1, 2), cache)
-    want = transformer.apply(graphdef, params, TOKENS[:, :2], jnp.arange(2))[:, 1:]
+    want = apply(graphdef, params, TOKENS[:, :2], jnp.arange(2))[:, 1:]
     np.testing.assert_allclose(logits, want, atol=1e-5)
