@@ -72,7 +72,8 @@ def renamed(**names: str) -> Callable[[Function], Function]:
     def decorate(function: Function) -> Function:
         @wraps(function)
         def call(*args, **options):
-            return function(*args, **{names.get(key, key): value for key, value in options.items()})
+            old = {names[key]: options.pop(key) for key in names if key in options}
+            return function(*args, **options, **old)
 
         return call  # type: ignore[return-value]
 

@@ -60,6 +60,9 @@ class Encoding:
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
+        for old, new in {"at": "bind", "limit": "position_limit"}.items():
+            if old in vars(cls):  # nothing calls it any more
+                raise TypeError(f"{cls.__name__}: {old} is now called {new}: override that")
         _register(cls)
 
     @property
@@ -110,7 +113,8 @@ class Encoding:
         Args:
           x: [B, T, D], the input of the layer's attention.
           layer: the index of the layer.
-          last: the state of the token before the first, without the token axis; None at the start.
+          last: the state of the token before the first, without the token axis. At the start it is
+            None in a full pass, and zeros in an empty cache: both must give the same state.
           token_mask: [B, T], false for padding; None where there is none.
 
         Returns:
@@ -130,6 +134,7 @@ class Encoding:
     ) -> jax.Array | None:
         """What queries and keys add to the scores, float32 [..., N, T, S]; None for nothing.
 
+        Where it is None in one layer, it must be None in all: layers that differ need `Layers`.
         Called in each layer with its rotated queries [..., T, N, H] and keys [..., S, N, H], the
         mask (bool [..., T, S], whether a query sees a key) and the scale of the scores.
         """
@@ -298,7 +303,7 @@ class Layers(Encoding):
 
         Layers((Rope(), Encoding()), pattern=(0, 0, 0, 1))    no position in every fourth layer
 
-    Layers of one member share its tables and parameters; equal members are members of their own.
+    Layers of one member share its tables and parameters; equal members share nothing.
     An encoding that adds to the embeddings acts before all layers: chain it with `Layers`.
 
     Attributes:

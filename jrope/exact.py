@@ -119,9 +119,13 @@ def _operands(positions, increments):
 
 def _float32(increments) -> jax.Array:
     """The frequencies of increments, in float32."""
-    whole, *fraction = jnp.asarray(increments)
-    parts = [word.astype(jnp.float32) * 2.0 ** (-32 * (i + 1)) for i, word in enumerate(fraction)]
-    return np.float32(2 * np.pi) * (whole.astype(jnp.int32).astype(jnp.float32) + sum(parts))
+    increments = jnp.asarray(increments)
+    is_negative = increments[0] >> 31 == 1
+    # the magnitude first: the two's complement of a small negative number cancels in float32
+    negated = difference(jnp.zeros_like(increments), increments)
+    magnitude = jnp.where(is_negative, negated, increments)
+    turns = sum(word.astype(jnp.float32) * 2.0 ** (-32 * i) for i, word in enumerate(magnitude))
+    return np.float32(2 * np.pi) * jnp.where(is_negative, -turns, turns)
 
 
 def _cos_sin(words, increments, axes) -> tuple[jax.Array, jax.Array]:

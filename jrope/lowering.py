@@ -1,7 +1,7 @@
 """What compilers need so that the formulas elsewhere stay formulas.
 
 XLA on CPUs makes one loop of a rotation only if that loop goes over pairs of features, and makes
-tables once only if they have a loop of their own. Other backends get the plain form. The facts are
+tables once only if a separate loop makes them. Other backends get the plain form. The facts are
 tested on compiled programs (`tests/jrope/test_compiled.py`).
 """
 

@@ -125,7 +125,7 @@ def coupled(segment_ids, starts, steps=1) -> jax.Array:
         ->  1 2 0 1 2 0 2 1
 
     Cho et al. 2024, arXiv:2405.20671, who also draw one random start for all (add it to `starts`)
-    and give separators ids of their own.
+    and give separators separate ids.
 
     Args:
       segment_ids: [..., T], each an index into starts; every run of one id is a segment.

@@ -90,9 +90,9 @@ class _Spectrum:
             raise TypeError(
                 f"{name}: a traced spectrum has no hash: pass it as data, not as a static argument"
             )
-        return hash(
-            (type(self), self.axes, *(np.asarray(leaf).tobytes() for leaf in self._leaves()))
-        )
+        # of numbers, not bytes: equal amplitudes may differ in dtype, and 0.0 equals -0.0
+        numbers = (tuple(np.asarray(leaf).ravel().tolist()) for leaf in self._leaves())
+        return hash((type(self), self.axes, *numbers))
 
     def tree_flatten_with_keys(self):
         keys = map(jax.tree_util.GetAttrKey, (self._numbers, "amplitude"))

@@ -34,7 +34,7 @@ def merged(runs: Mapping[str, Results]) -> Results:
         encodings |= {f"{name}: {k}": v for k, v in results.config["encodings"].items()}
         bands |= {f"{name}: {label}": band for label, band in results.data["bands"].items()}
         rows += [row | {"encoding": f"{name}: {row['encoding']}"} for row in results.data["rows"]]
-    # each run has a fine-tune of its own, or none
+    # runs may differ in their fine-tuning
     config = {key: value for key, value in first.config.items() if key != "finetune"}
     config |= {"title": " against ".join(runs), "encodings": encodings}
     task = first.task | {"parents": parents}

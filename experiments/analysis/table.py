@@ -87,7 +87,7 @@ class Results:
 
     @property
     def trained(self) -> list["Entry"]:
-        """The encodings that have weights of their own; the others extend one of these."""
+        """The encodings with separate weights; each of the others extends one of these."""
         return [entry for entry in self if entry.parent == entry.label]
 
     @property

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from experiments.config.section import LARGEST
 
 # a section of the kind that its field is named for: `type` and the fields of the class it names
-Table = Annotated[dict[str, Any], "a section of its own"]
+Table = Annotated[dict[str, Any], "a separate section"]
 Inline = Annotated[dict[str, Any], "the other keys of this section"]
 Overrides = dict[str, Any]  # keys that differ from a section that all encodings share
 Count = Annotated[int, Field(gt=0, le=LARGEST)]

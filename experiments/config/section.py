@@ -28,11 +28,11 @@ class ConfigError(Exception):
 
     def __str__(self):
         # an empty key has no name to show
-        told = (
+        lines = (
             (".".join(plain(str(part)) for part in place) or "config" * bool(place), message)
             for place, message in self.mistakes
         )
-        return "\n".join(dict.fromkeys(": ".join(filter(None, line)) for line in told))
+        return "\n".join(dict.fromkeys(": ".join(filter(None, line)) for line in lines))
 
     @contextmanager
     def at(self, *place: str | int):

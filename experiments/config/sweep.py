@@ -1,4 +1,4 @@
-"""Sweeps: one encoding of a config that stands for many, one for each value of some of its keys.
+"""Sweeps: one section of a config that makes many encodings, one for each value of some keys.
 
     [encodings.yarn]
     extends = "rope"
@@ -21,7 +21,7 @@ MAX_SWEEP = 1000
 
 
 def expanded(data: dict[str, Any]) -> dict[str, Any]:
-    """The config with every sweep replaced by the encodings that it stands for.
+    """The config with every sweep replaced by the encodings that it makes.
 
     Raises:
       ConfigError: if a sweep is not a table of lists.

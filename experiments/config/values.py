@@ -1,6 +1,6 @@
 """From a section of a config to a dataclass, or to every mistake in it.
 
-A section of the schema becomes that dataclass. A section with a `type` stands for a value: a task,
+A section of the schema becomes that dataclass. A section with a `type` means a value: a task,
 an encoding, a scaling, a model. `type` is the name of one of jrope's classes or `module:Class`, and
 the other keys are the fields of the class. Two kinds of field depend on the evaluation at hand: a
 `factor` may be "match", and a trained length may be left out.
@@ -86,15 +86,15 @@ def section(
     try:
         instance = validated(cls, made)
     except ConfigError as invalid:
-        told = {place[:1] for place, _ in error.mistakes} | ({()} if error.mistakes else set())
-        error.mistakes += [found for found in invalid.mistakes if found[0][:1] not in told]
+        found = {place[:1] for place, _ in error.mistakes} | ({()} if error.mistakes else set())
+        error.mistakes += [new for new in invalid.mistakes if new[0][:1] not in found]
         raise error from None
     error.raise_if_any()
     return instance
 
 
 def build(kind: str, table: Any, context: Context = NOWHERE, **options: Any) -> Any:
-    """The value that a table stands for in one context; `options` are those of `section`.
+    """The value that a table means in one context; `options` are those of `section`.
 
     Raises:
       ConfigError: for every mistake.

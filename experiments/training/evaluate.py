@@ -34,7 +34,7 @@ def evaluate(
 ) -> list[list[Scores]]:
     """The scores of each encoding, with the parameters of each seed.
 
-    All seeds draw fresh sequences of their own; all encodings see the same ones.
+    Each seed draws other sequences, and all encodings see the same ones.
 
     Args:
       seeds: [S].

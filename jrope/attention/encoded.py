@@ -72,6 +72,7 @@ def make_attention_fn(
         return sum_biases([bias(encoding, params, *at), encoding.state_bias(params, *states)])
 
     def attend_blocked(q, k, v, q_state=None, k_state=None, *, layer=0):
+        _check_states((q_state, rows), (k_state, columns))
         has_bias = has_position_bias or q_state is not None
         return blocked_attention(
             _scaled(q, query_scale),
@@ -105,6 +106,7 @@ def make_attention_fn(
     shared_mask = mask(start, token_mask, jnp.arange(rows), jnp.arange(columns))
 
     def attend(q, k, v, q_state=None, k_state=None, *, layer=0):
+        _check_states((q_state, rows), (k_state, columns))
         q = _scaled(q, query_scale)
         own = [
             encoding.state_bias(params, q_state, k_state),
@@ -115,6 +117,15 @@ def make_attention_fn(
         )
 
     return attend
+
+
+def _check_states(*states):
+    """Raises ValueError unless tokens are last: a cache and blocks would mix up other axes."""
+    for state, tokens in states:
+        for leaf in jax.tree.leaves(state):
+            if leaf.shape[-1:] != (tokens,):
+                wanted = f"[B, ..., {tokens}], tokens last"
+                raise ValueError(f"state: its arrays must be {wanted}, got shape {leaf.shape}")
 
 
 def _scaled(q, query_scale) -> jax.Array:

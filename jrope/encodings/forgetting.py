@@ -36,7 +36,7 @@ class ForgettingGate(Encoding):
 
         f_t = sigmoid(w_h . x_t + b_h)
 
-    of the layer's input x, with weights of its own in each layer. The state of a token is the sum
+    of the layer's input x, with separate weights in each layer. The state of a token is the sum
     of log f up to it, in float32; padding does not forget. It needs no other encoding, and can be
     chained with one. As in the authors' code, b starts at 0, so that f starts near 1/2.
     """

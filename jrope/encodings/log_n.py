@@ -29,7 +29,7 @@ def log_n(positions, *, original_length: int) -> jax.Array:
       ValueError: if original_length is below 2.
     """
     checks.at_least("log_n", "original_length", original_length, 2)
-    count = jnp.maximum(jnp.asarray(positions).astype(jnp.float32) + 1, 1)
+    count = jnp.maximum(jnp.asarray(positions, jnp.float32) + 1, 1)
     return jnp.maximum(jnp.log(count) / np.log(original_length), 1.0).astype(jnp.float32)
 
 

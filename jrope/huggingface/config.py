@@ -184,7 +184,7 @@ def _nested(model: Keys, rope: dict, layer_type: str | None) -> dict | None:
     layers = {key: value for key, value in rope.items() if isinstance(value, dict | None)}
     stray = {key: value for key, value in rope.items() if key not in layers}
     if stray:
-        model.fail(f"{stray!r} cannot stand beside {layers!r}, one for each layer type")
+        model.fail(f"{stray!r} cannot be next to {layers!r}, one for each layer type")
     if layer_type not in rope:
         model.refuse("layer_type", layer_type, f"must be one of {sorted(rope)}")
     return rope[layer_type]

@@ -36,7 +36,7 @@ def generate(
       count: how many tokens to make, at least 1.
       token_mask: [B, T], false for padding, on either side of a prompt.
       encoding: used instead of the config's, as in `Transformer.decode`.
-      choose: the next tokens [B] from logits [B, vocabulary] and a key of their own: `greedy`, or
+      choose: the next tokens [B] from logits [B, vocabulary] and a separate key: `greedy`, or
         for example `lambda logits, key: jax.random.categorical(key, logits / 0.8)`.
       key: of random choices; None where `choose` needs none.
 

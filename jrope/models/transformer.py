@@ -118,7 +118,7 @@ class Block(nnx.Module):
         y = self.attention_norm(x)
         q, k, v = (part.reshape(heads) for part in jnp.split(self.qkv(y), 3, axis=-1))
         q, k = rotation(q, k)
-        k, v, q_state, k_state, cache = update_cache(y.reshape(*shape, -1), k, v)
+        k, v, q_state, k_state, cache = update_cache(y.reshape(*shape, y.shape[-1]), k, v)
         x = x + self.out(attend(q, k, v, q_state, k_state).reshape(x.shape))
         return x + self.down(jax.nn.relu(self.up(self.mlp_norm(x)))), cache
 
@@ -146,8 +146,7 @@ class Transformer(nnx.Module):
 
         Args:
           tokens: [B, T], integers.
-          positions: [T], or [B, T] with position ids of their own in each row; [A, T] or [A, B, T]
-            for ids of several axes.
+          positions: [T], or [B, T] where rows differ; [A, B, T] for ids of several axes.
           encoding: used instead of the config's, with the parameters that were trained for that
             one: how a model trained with one RoPE runs with another scaling. Its `arrays` may be
             traced.

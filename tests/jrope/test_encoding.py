@@ -295,6 +295,8 @@ def test_an_encoding_of_the_users_own_needs_no_registration():
     np.testing.assert_allclose(
         jax.jit(lambda e: e.embed({"0": {}, "1": {}}, jnp.zeros(3), None))(both), 3.0
     )
+    with pytest.raises(TypeError, match="Old: limit is now called position_limit: override that"):
+        type("Old", (Encoding,), {"limit": 8})
 
 
 @pytest.mark.parametrize(

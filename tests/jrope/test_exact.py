@@ -159,6 +159,9 @@ def test_fractional_positions_take_the_float_product():
     s = jrope.spectrum(8)
     cos, _ = exact.cos_sin(jnp.array([0.5]), s.phase_increments)
     np.testing.assert_allclose(cos[0], np.cos(0.5 * s.frequencies), atol=1e-6)
+    small = jrope.Spectrum([-1e-6])  # whose two's complement is nearly a whole turn
+    _, sin = exact.cos_sin(jnp.array([1e5]), small.phase_increments)
+    np.testing.assert_allclose(sin[0], np.sin(-0.1), atol=1e-6)
 
 
 def test_x64_mode_gives_the_same_tables():

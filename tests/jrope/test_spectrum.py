@@ -39,7 +39,6 @@ def test_what_moves_a_spectrum_keeps_it(spectrum):
     for other in moved:
         np.testing.assert_array_equal(other.frequencies, spectrum.frequencies)
         assert other.frequencies.dtype == spectrum.frequencies.dtype
-    for other in moved[:1] + moved[4:]:
         assert other == spectrum
         assert hash(other) == hash(spectrum)
 

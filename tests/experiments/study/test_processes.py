@@ -33,8 +33,7 @@ def test_a_run_killed_and_stopped_as_a_process_ends_in_the_same_bytes(config, wh
     directory = tmp_path / "run"
 
     def is_trained():
-        folders = (directory / "encodings" / str(i) for i in (0, 1))
-        return all(any(folder.glob("checkpoint-*4?.safetensors")) for folder in folders)
+        return any(directory.glob("encodings/*/checkpoint-*.safetensors"))
 
     def has_sessions(count):
         manifest = json.loads((directory / "manifest.json").read_text())
