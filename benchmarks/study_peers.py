@@ -20,7 +20,7 @@ from benchmarks.models import llama, x_transformers
 from benchmarks.peers import peer
 from experiments.config.load import load
 from experiments.config.plan import training_jobs
-from experiments.study.job import Evaluation, TrainingJob
+from experiments.training.job import Evaluation, TrainingJob
 from experiments.training.train import TrainConfig
 
 Row = tuple[int, str, float, float]  # seed, encoding, multiple, share of strings that are right

@@ -20,7 +20,7 @@ def merged(runs: Mapping[str, Results]) -> Results:
     """
     (_, first), *others = runs.items()
     for name, results in others:
-        for key in ("type", "trained_length", "trained_context", "chance_loss", "floor"):
+        for key in ("type", "metrics", "trained_length", "trained_context", "chance_loss", "floor"):
             own, other = results.task[key], first.task[key]
             if own != other:
                 raise Incomparable(

@@ -12,8 +12,8 @@ import jrope
 from experiments.config import schema
 from experiments.config.schema import Experiment, ExtendedEncoding, FineTune, Train
 from experiments.config.values import DEFAULT_TYPES, Context, build, section
-from experiments.study.job import EvaluatedEncoding, Evaluation, TrainingJob
 from experiments.tasks import Consecutive, Positions, Task
+from experiments.training.job import EvaluatedEncoding, Evaluation, TrainingJob
 from experiments.training.model import Model
 from experiments.training.train import TrainConfig
 from jrope.transformer import TransformerConfig

@@ -6,8 +6,8 @@ import jax
 import numpy as np
 
 import jrope
-from experiments.study.job import TrainingJob
 from experiments.study.result import Bands
+from experiments.training.job import TrainingJob
 
 
 def bands(jobs: Sequence[TrainingJob]) -> dict[str, Bands]:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from experiments.study.job import Evaluation, TrainingJob
 from experiments.study.result import Row
 from experiments.tasks import Scores
+from experiments.training.job import Evaluation, TrainingJob
 
 ACCURACY_BINS = 16  # equal parts of the answers, for scores by position
 REPORTS_PER_CHECKPOINT = 10

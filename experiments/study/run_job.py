@@ -13,7 +13,6 @@ import numpy as np
 
 from experiments.study.files import append_rows, as_disk_error, read_lines, read_rows
 from experiments.study.hooks import Hooks
-from experiments.study.job import EvaluatedEncoding, Evaluation, TrainingJob
 from experiments.study.result import Row
 from experiments.study.rows import (
     blank_rows,
@@ -25,6 +24,7 @@ from experiments.study.rows import (
 from experiments.study.training_loop import Diverged, TrainingLoop, final_params
 from experiments.text import plain
 from experiments.training.evaluate import evaluate
+from experiments.training.job import EvaluatedEncoding, Evaluation, TrainingJob
 from experiments.training.train import TrainState, init_state, init_state_from
 
 

@@ -13,9 +13,9 @@ from experiments.study.bands import bands
 from experiments.study.directory import session
 from experiments.study.files import read_bytes, write_bytes, write_rows, write_table
 from experiments.study.hooks import Display, Hooks
-from experiments.study.job import TrainingJob
 from experiments.study.result import MetricFacts, Result, TaskFacts, read
 from experiments.study.scheduler import run_jobs
+from experiments.training.job import TrainingJob
 from experiments.training.train import trains_vmapped
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from experiments.study.directory import cores
 from experiments.study.hooks import Hooks, Stopped
-from experiments.study.job import TrainingJob
 from experiments.study.result import Row
 from experiments.study.run_job import run_job
+from experiments.training.job import TrainingJob
 
 
 def run_jobs(jobs: Sequence[TrainingJob], directory: Path, hooks: Hooks) -> list[Row]:

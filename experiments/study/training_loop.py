@@ -15,9 +15,9 @@ import numpy as np
 from experiments.study.checkpoints import CheckpointManager
 from experiments.study.files import append_rows, read_rows
 from experiments.study.hooks import Hooks
-from experiments.study.job import TrainingJob
 from experiments.study.result import DirectoryError
 from experiments.study.rows import expected_reports, is_checkpoint, report_row, report_steps
+from experiments.training.job import TrainingJob
 from experiments.training.train import (
     SeedShard,
     TrainState,

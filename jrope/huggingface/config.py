@@ -27,7 +27,7 @@ def from_huggingface(config: dict, layer_type: str | None = None) -> Encoding:
     where there is one. The formulas are those of transformers 5.24, with two of its faults
     corrected: `truncate` also counts in nested parameters, and Phi-3's "su" is LongRoPE.
 
-    Three things are not part of an encoding, and the model must add them: the temperature by
+    Three things are not read, and the model must add them: the temperature by
     position of Llama 4, Ministral 3 and Mistral 4; which layers rotate (`no_rope_layers`); and a
     softmax scale that does not depend on positions (`attention_multiplier` of Granite,
     `query_pre_attn_scalar` of Gemma 2 and 3, the 1 of Gemma 3n and 4).

@@ -8,6 +8,8 @@ from jrope.checks import renamed
 from jrope.models.transformer import decode, empty_cache
 from jrope.positions import from_mask
 
+__all__ = ["generate", "greedy"]
+
 
 def greedy(logits, key) -> jax.Array:
     """The likeliest token of logits [..., vocabulary]."""

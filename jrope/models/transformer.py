@@ -19,6 +19,17 @@ from jrope import checks
 from jrope.attention import make_attention_fn
 from jrope.encoding import Encoding
 
+__all__ = [
+    "Cache",
+    "Transformer",
+    "TransformerConfig",
+    "abstract",
+    "apply",
+    "decode",
+    "empty_cache",
+    "init",
+]
+
 
 @dataclass(frozen=True)
 class TransformerConfig:

@@ -25,9 +25,9 @@ from experiments.config.plan import training_jobs
 from experiments.config.schema import Experiment, TaskSection, Train, TrainedEncoding
 from experiments.config.section import ConfigError
 from experiments.config.values import TYPES
-from experiments.study.job import TrainingJob
 from experiments.text import plain
 from experiments.training.evaluate import draw_sequences, sum_scores
+from experiments.training.job import TrainingJob
 from experiments.training.train import init_state, train_steps
 from tests.soak.damage import corrupted, mutated, scalars, try_many, words
 
