@@ -3,8 +3,9 @@
 import os
 
 # tests run a program a few times only: LLVM's optimisations and its threads cost more than they save
-FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
-os.environ.setdefault("XLA_FLAGS", FLAGS)
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+)
 os.environ.setdefault("MALLOC_ARENA_MAX", "2")  # of the worker processes: they keep less memory
 
 import jax
