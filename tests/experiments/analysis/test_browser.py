@@ -148,7 +148,7 @@ def test_the_legend_singles_out_and_a_mark_shows_its_values(quick, opened):
     chart.locator(".role-legend-label text", has_text="yarn").click()
     page.wait_for_selector("#explorable-chart .mark-line path[opacity='0.04']")
     assert opacities() == [0.04, 1]
-    # the legend has marks in a group of its own; the last mark drawn at 1x covers the others there
+    # the legend has its marks in a separate group; the last mark drawn at 1x covers the others there
     mark = chart.locator(".mark-symbol path[aria-label*='encoding: rope']").last
     mark.hover(force=True)
     page.wait_for_selector("#vg-tooltip-element.visible")

@@ -1,4 +1,4 @@
-"""Configs: what comes with jrope is valid, and every mistake is told with its path, its value and a remedy."""
+"""Configs: what comes with jrope is valid, and every mistake is reported with its path, value and remedy."""
 
 import contextlib
 import pickle
