@@ -19,7 +19,7 @@ def mistakes(experiment: Experiment) -> Iterator[Mistake]:
     if len(set(experiment.seeds)) < len(experiment.seeds):
         yield ("seeds",), f"should all be different, got {list(experiment.seeds)}"
     if 1 not in multiples:
-        yield place, f"should have a 1, which tells whether a model has learned, got {multiples}"
+        yield place, f"should have a 1, to check that a model has learned, got {multiples}"
     yield from _of_finetuning(experiment)
     if message := trace.failure("context", task.context, experiment.task.length):
         yield ("task",), message
@@ -108,7 +108,7 @@ def _of_values(experiment: Experiment, label: str) -> Iterator[Mistake]:
     trained, extends = plan.trained_multiple(experiment, label), plan.parent(experiment, label)
     windowed = isinstance(own, ExtendedEncoding) and own.window is not None
     if windowed and plan.has_parameters(plan.model(experiment, label)):
-        message = f"{extends!r} has parameters of its own, which a window would not find"
+        message = f"{extends!r} has parameters, which are lost under a window"
         yield (*place, "window"), message
         return
     if (extends == label or experiment.finetune) and (found := size.mistake(experiment, label)):

@@ -530,7 +530,7 @@ def test_a_window_is_a_control():
         validated("encodings.cropped={extends='rope', window=5}"), "cropped", 1
     ).encodings[1] == jrope.Window(5)
     assert told("encodings.t5={type='t5'}", "encodings.x={extends='t5', window=5}") == [
-        "encodings.x.window: 't5' has parameters of its own, which a window would not find"
+        "encodings.x.window: 't5' has parameters, which are lost under a window"
     ]
 
 
