@@ -12,7 +12,8 @@ Position ids are data: every function takes them as an argument.
     jrope.positions     makes them: from masks, segments, lengths, grids, at random
     jrope.spectrum      how fast each pair of features of RoPE turns
     jrope.scalings      functions from a spectrum to a spectrum, one file each
-    jrope.encoding      a positional encoding as a value; composition, and encodings by layer
+    jrope.encoding      a positional encoding as a value
+    jrope.composition   several encodings as one: composed, or by layer
     jrope.encodings     one file for each encoding: its function, its value, its paper
     jrope.attention     attention over one array of scores, or over blocks
     jrope.huggingface   the encoding of a published model
@@ -27,7 +28,8 @@ Position ids are data: every function takes them as an argument.
 from collections.abc import Mapping
 
 from jrope.attention import blocked_attention
-from jrope.encoding import Chain, Encoding, Layers
+from jrope.composition import *
+from jrope.encoding import Encoding
 from jrope.encodings.alibi import *
 from jrope.encodings.cope import *
 from jrope.encodings.fire import *

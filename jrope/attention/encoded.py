@@ -8,7 +8,8 @@ import jax.numpy as jnp
 
 from jrope.attention.blocked import blocked_attention
 from jrope.attention.dense import attention
-from jrope.encoding import Encoding, Params, sum_biases
+from jrope.composition import sum_biases
+from jrope.encoding import Encoding, Params
 
 MIN_BLOCKED_QUERIES = 512  # above this many, blocks are faster and use less memory
 

@@ -13,7 +13,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 import jrope
 from jrope.attention import attention
-from jrope.encoding import sum_biases
+from jrope.composition import sum_biases
 
 ENCODINGS = [*EVERY, jrope.Rope(scaling=jrope.Yarn(4.0, 8), layout="half")]
 SIZES = {"features": 16, "num_heads": 2, "head_dim": 8, "num_layers": 1}

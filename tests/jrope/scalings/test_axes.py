@@ -53,7 +53,8 @@ def test_each_pair_turns_with_its_own_axis_and_exactly(axes):
     for pair, axis in enumerate(spectrum.axes):
         one = jrope.Spectrum(spectrum.frequencies[pair : pair + 1])
         want = jrope.rotation_tables(positions[axis], one)[0]
-        np.testing.assert_array_equal(cos[:, pair : pair + 1], want)
+        # but for the last bit, which depends on how XLA fuses the program
+        np.testing.assert_allclose(cos[:, pair : pair + 1], want, rtol=0, atol=6e-8)
         angle = positions[axis].astype(np.longdouble) * np.longdouble(spectrum.frequencies[pair])
         np.testing.assert_allclose(sin[:, pair], np.sin(angle), atol=1e-6)
 
