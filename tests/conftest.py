@@ -3,12 +3,14 @@
 import os
 from importlib.metadata import version
 
-# tests run a program a few times only: optimisations and threads of LLVM cost more than they save
-_FLAGS = ["--xla_backend_optimization_level=0", "--xla_cpu_parallel_codegen_split_count=1"]
-if [*map(int, version("jaxlib").split(".")[:2])] < [0, 11]:  # later ones do not have the option
-    # halves the time of compiling
-    _FLAGS.append("--xla_cpu_use_fusion_emitters=false")
-os.environ.setdefault("XLA_FLAGS", " ".join(_FLAGS))
+# tests run a program a few times only: optimisations and threads of LLVM cost more than they save.
+# Without fusion emitters compiling takes half as long; jaxlib from 0.11 on has no such option
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+    + " --xla_cpu_use_fusion_emitters=false"
+    * ([*map(int, version("jaxlib").split(".")[:2])] < [0, 11]),
+)
 os.environ.setdefault("MALLOC_ARENA_MAX", "2")  # of the worker processes: they keep less memory
 
 import jax
