@@ -28,7 +28,7 @@ Position ids are data: every function takes them as an argument.
 from collections.abc import Mapping
 
 from jrope.attention import blocked_attention
-from jrope.composition import *
+from jrope.composition import Chain, Layers
 from jrope.encoding import Encoding
 from jrope.encodings.alibi import *
 from jrope.encodings.cope import *

@@ -1,6 +1,8 @@
 """Strict JAX for every test, and compiled programs shared between test processes and runs."""
 
+import ctypes
 import os
+import sys
 from importlib.metadata import version
 
 # tests run a program a few times only: optimisations and threads of LLVM cost more than they save.
@@ -11,7 +13,6 @@ os.environ.setdefault(
     + " --xla_cpu_use_fusion_emitters=false"
     * ([*map(int, version("jaxlib").split(".")[:2])] < [0, 11]),
 )
-os.environ.setdefault("MALLOC_ARENA_MAX", "2")  # of the worker processes: they keep less memory
 
 import jax
 import pytest
@@ -29,6 +30,8 @@ def _forget_programs():
     """Compiled programs of a test module are dropped after it: a worker would keep gigabytes."""
     yield
     jax.clear_caches()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)  # glibc keeps free memory that lies between used
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ def test_configs_that_come_with_jrope(path):
         ),
         (
             "encodings.x.type='xyz'",
-            "encodings.x.type: unknown encoding 'xyz', expected one of 'chain', 'nope'",
+            "encodings.x.type: unknown encoding 'xyz', expected one of 'chain', 'layers'",
         ),
         (
             "encodings.yarn.scaling.type='yran'",
@@ -128,10 +128,10 @@ def test_configs_that_come_with_jrope(path):
             "encodings.x={type='learned', max_length=3}",
             "encodings.x: has a value for 3 positions, but training uses 18",
         ),
-        ("encodings.x=3", "encodings.x: should be a section with a `type`, one of 'chain', 'nope'"),
+        ("encodings.x=3", "encodings.x: should be a section with a `type`, one of 'chain', 'layers'"),
         (
             "encodings.x={scaling={type='yarn'}}",
-            "encodings.x: needs a `type`, one of 'chain', 'nope'",
+            "encodings.x: needs a `type`, one of 'chain', 'layers'",
         ),
         (
             "encodings.rop.base=3",
