@@ -112,7 +112,7 @@ def _use_cores(*, all_of_them: bool) -> int:
 def _vectors() -> str:
     """The widest vectors of an x86 processor, where Linux says them: many ratios depend on them."""
     try:
-        flags = Path("/proc/cpuinfo").read_text().split()
+        flags = Path("/proc/cpuinfo").read_text("utf-8", "replace").split()
     except OSError:
         return ""
     widths = {"avx512f": "AVX-512", "avx2": "AVX2"}

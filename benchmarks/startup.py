@@ -35,7 +35,7 @@ type = "rope"
 def cases() -> Iterator[Case]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "config.toml").write_text(CONFIG)
+        (folder / "config.toml").write_text(CONFIG, "utf-8")
         _first_step(folder, "first", "cache")  # fills the cache and writes Python's bytecode
         warm = [_first_step(folder, f"warm{i}", "cache") for i in range(3)]
         cold = _first_step(folder, "cold", "another cache")

@@ -11,7 +11,7 @@ STORED = Path(__file__).parents[1] / "docs" / "bench"
 
 def read(name: str) -> dict[str, Any]:
     """What one benchmark wrote."""
-    return json.loads((STORED / f"{name}.json").read_text())
+    return json.loads((STORED / f"{name}.json").read_text("utf-8"))
 
 
 def ratios(case: dict[str, Any]) -> list[Ratio]:

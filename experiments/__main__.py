@@ -1,19 +1,33 @@
 """The command line. A command imports what it needs, so that help is instant."""
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from experiments import streams
+from experiments.arguments import (
+    CompleteRuns,
+    Config,
+    Overrides,
+    PlotOutput,
+    ReportOutput,
+    RunOutput,
+    RunsOutput,
+    StoppedRun,
+)
 from experiments.status import BAD_INPUT, DIFFERENT, DISK, DIVERGED, INTERRUPTED, MEMORY
+from experiments.terminal import fail, out, warn
+from experiments.text import plain
 
 CONFIGS = Path(__file__).parent.parent / "configs"
+OPTIMIZE = sys.flags.optimize  # 1 under python -O, 2 under -OO
 
 app = typer.Typer(
     help="Train small transformers over positional encodings and seeds, and plot how each"
@@ -22,15 +36,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-out, err = Console(), Console(stderr=True)
-
-Config = Annotated[
-    Path, typer.Argument(help="A config file, such as configs/quick.toml.", metavar="CONFIG")
-]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Argument(help="Fields to set, such as train.steps=500.", metavar="path.to.field=value"),
-]
 
 
 class Tracker(StrEnum):
@@ -51,32 +56,23 @@ Track = Annotated[
 def run(
     config: Config,
     overrides: Overrides = None,
-    directory: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            help="A new folder, or a run to continue; by default a new one in runs/.",
-        ),
-    ] = None,
+    directory: RunOutput = None,
     track: Track = None,
 ):
     """Train, evaluate and report one experiment. The last line printed is the report's path."""
+    _require_docstrings()
     stop = _stop_event()
     experiment = _load(config, overrides)
     directory = directory or Path("runs") / f"{config.stem}-{datetime.now():%Y%m%d-%H%M%S}"
-    command = shlex.join(["python", "-m", "experiments", "run", str(config), *(overrides or [])])
+    words = ["python", "-m", "experiments", "run", str(config), *(overrides or [])]
+    command = plain(shlex.join(words))
     _end(_run(experiment, directory, command, stop, track))
 
 
 @app.command()
-def resume(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The directory of a run that was stopped.")
-    ],
-    track: Track = None,
-):
+def resume(directory: StoppedRun, track: Track = None):
     """Continue a run from its last checkpoints, with the config that it began with."""
+    _require_docstrings()
     stop = _stop_event()
     from experiments.config.load import ConfigError, validate
     from experiments.study.directory import config_of
@@ -87,15 +83,24 @@ def resume(
         config, command = config_of(directory)
         experiment = validate(config)
     except (ConfigError, DirectoryError) as error:
-        _fail(str(error), BAD_INPUT)
+        fail(str(error), BAD_INPUT)
     except DiskError as error:
-        _fail(str(error), DISK)
+        fail(str(error), DISK)
     _end(_run(experiment, directory, command, stop, track))
 
 
 def _end(results):
     if results.diverged:
         raise typer.Exit(DIVERGED)
+
+
+def _require_docstrings():
+    """Ends before any work where Python has no docstrings: altair, which draws, is made of them."""
+    if OPTIMIZE > 1:
+        fail(
+            "python -OO and PYTHONOPTIMIZE=2 remove the docstrings that charts need: use -O",
+            BAD_INPUT,
+        )
 
 
 def _stop_event():
@@ -115,16 +120,16 @@ def _run(experiment, directory: Path, command: str, stop, track: Sequence[str] |
     from experiments.study.trackers import TrackerError
     from experiments.training import compilation
 
-    compilation.use_cache()
+    compilation.use_cache(warn)
     resume = f"continue with: python -m experiments resume {shlex.quote(str(directory))}"
     try:
-        with tracking.Tracking(track or (), _warn) as trackers:
+        with tracking.Tracking(track or (), warn) as trackers:
 
             def display():
                 shown = progress.display(out)
                 return trackers.display(shown, directory, experiment.record())
 
-            result = run_study(experiment, directory, display, command, stop, _warn)
+            result = run_study(experiment, directory, display, command, stop, warn)
             trackers.call("results", result["rows"])
         # here, since the library of charts takes as long to import as a first step
         from experiments.analysis import report, tables
@@ -133,22 +138,18 @@ def _run(experiment, directory: Path, command: str, stop, track: Sequence[str] |
         results = Results(result)
         path = report.write(results, directory)
     except (DirectoryError, TrackerError) as error:
-        _fail(str(error), BAD_INPUT)
+        fail(str(error), BAD_INPUT)
     except DiskError as error:
-        has_begun = (directory / "manifest.json").exists()
-        _fail(f"{error}" + f". What was saved before is whole; {resume}" * has_begun, DISK)
+        has_begun = os.path.exists(directory / "manifest.json")
+        fail(f"{error}" + f". What was saved before is whole; {resume}" * has_begun, DISK)
     except OutOfMemory as error:
         remedy = f"What was saved before is whole; where there is more memory, {resume}"
-        _fail(f"{error}. {remedy}", MEMORY)
+        fail(f"{error}. {remedy}", MEMORY)
     except Stopped:
-        _fail(f"Stopped and saved; {resume}", INTERRUPTED)
+        fail(f"Stopped and saved; {resume}", INTERRUPTED)
     tables.show(results, out)
     print(path)
     return results
-
-
-def _warn(message: str):
-    err.print(message, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -194,22 +195,18 @@ def show(
         typer.Option(min=1, max=10**9, help="Of the sequence; 4 times trained, or the model's."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="List every pair of features.")] = False,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="The plot: .svg, .png or .pdf; by default in runs/show/.",
-        ),
-    ] = None,
+    plot: PlotOutput = None,
 ):
     """Describe an encoding: its formula, its bands or biases, and a plot of them."""
+    _require_docstrings()
     if plot and plot.suffix.lower() not in (".svg", ".png", ".pdf"):
-        _fail(f"--out: should end in .svg, .png or .pdf, got {plot}", BAD_INPUT)
+        fail(f"--out: should end in .svg, .png or .pdf, got {plot}", BAD_INPUT)
     from experiments.config.load import ConfigError
     from experiments.show.describe import describe, list_names
     from experiments.show.parse_query import KINDS, Sizes, parse_query
     from experiments.study.files import DiskError, as_disk_error
+    from experiments.study.folders import make_folder
+    from experiments.study.result import DirectoryError
 
     if not words or (len(words) == 1 and words[0] in KINDS):
         list_names(out)
@@ -223,40 +220,28 @@ def show(
         drawn = chart(subjects)
         if drawn is not None:
             plot = plot or Path("runs/show") / f"{subjects[0].stem}.svg"
+            make_folder(plot.parent)
             with as_disk_error(plot):
-                plot.parent.mkdir(parents=True, exist_ok=True)
                 drawn.save(str(plot))
             print(plot)
-    except (ConfigError, ValueError, OverflowError) as error:
-        _fail(str(error), BAD_INPUT)
+    except (ConfigError, DirectoryError, ValueError, OverflowError) as error:
+        fail(str(error), BAD_INPUT)
     except DiskError as error:
-        _fail(str(error), DISK)
-
-
-Directories = Annotated[
-    list[Path] | None, typer.Argument(metavar="DIR...", help="The directories of complete runs.")
-]
-Output = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        metavar="DIR",
-        help="Where the files go: by default the run's own folder, or runs/comparison.",
-    ),
-]
+        fail(str(error), DISK)
 
 
 @app.command()
 def report(
-    directories: Directories = None,
+    directories: CompleteRuns = None,
     every: Annotated[
         bool, typer.Option("--all", help="All stored results of the study, and its claims.")
     ] = False,
-    output: Output = None,
+    output: ReportOutput = None,
 ):
     """Draw figures and report again from stored results. Several runs of one task are compared."""
+    _require_docstrings()
     if bool(directories) == every:
-        _fail("report: give either directories of runs or --all", BAD_INPUT)
+        fail("report: give either directories of runs or --all", BAD_INPUT)
     from experiments.analysis import compare, stored, tables
     from experiments.analysis import report as reports
     from experiments.analysis.table import Results
@@ -281,9 +266,9 @@ def report(
         tables.show(results, out)
         print(path)
     except (DirectoryError, compare.Incomparable) as error:
-        _fail(str(error), BAD_INPUT)
+        fail(str(error), BAD_INPUT)
     except DiskError as error:
-        _fail(str(error), DISK)
+        fail(str(error), DISK)
 
 
 @app.command()
@@ -292,22 +277,30 @@ def reproduce(
         list[str] | None,
         typer.Argument(metavar="NAME", help="Configs, such as quick; by default all."),
     ] = None,
-    directory: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Has a folder for each run, new or begun.")
-    ] = Path("runs/study"),
+    directory: RunsOutput = Path("runs/study"),
     seeds: Annotated[
         str, typer.Option(help="Other seeds than the stored ones, such as 5,6,7,8,9.")
     ] = "",
+    store: Annotated[
+        bool, typer.Option("--store", help="Replace the stored results; then: report --all.")
+    ] = False,
 ):
     """Train the stored study again, and print where the new results do not match."""
+    _require_docstrings()
     stop = _stop_event()
     from experiments.analysis import stored
+    from experiments.analysis.short_run import short_run
+    from experiments.study.files import DiskError
     from experiments.study.result import DirectoryError
 
     chosen, known = names or stored.names(), stored.names()
     for name in chosen:
         if name not in known:
-            _fail(f"{name!r}: no stored result; expected one of {', '.join(known)}", BAD_INPUT)
+            fail(f"{name!r}: no stored result; expected one of {', '.join(known)}", BAD_INPUT)
+    old = [str(directory / name) for name in chosen if os.path.exists(directory / name)]
+    if store and (seeds or old):
+        remedy = "leave out --seeds" if seeds else f"{old[0]} is there, give another --out"
+        fail(f"--store: stores new runs with the seeds of the configs: {remedy}", BAD_INPUT)
     overrides = [f"seeds=[{seeds}]"] if seeds else []
     experiments = {name: _load(stored.CONFIGS / f"{name}.toml", overrides) for name in chosen}
     differ = False
@@ -317,12 +310,17 @@ def reproduce(
         new = _run(experiment, directory / name, command, stop)
         try:
             found = list(stored.disagreements(stored.stored(name), new))
+            if store:
+                numbers = short_run(stored.CONFIGS / f"{name}.toml")
+                stored.store(name, directory / name, numbers)
         except DirectoryError as error:
-            _fail(str(error), BAD_INPUT)
+            fail(str(error), BAD_INPUT)
+        except DiskError as error:
+            fail(str(error), DISK)
         differ |= bool(found)
         for line in found or ["matches the stored result"]:
             out.print(f"{name}: {line}", markup=False, highlight=False, soft_wrap=True)
-    if differ:
+    if differ and not store:
         raise typer.Exit(DIFFERENT)
 
 
@@ -332,13 +330,27 @@ def _load(config: Path, overrides: list[str] | None):
     try:
         return load(config, overrides or [])
     except ConfigError as error:
-        _fail(str(error), BAD_INPUT)
+        fail(str(error), BAD_INPUT)
 
 
-def _fail(message: str, status: int) -> NoReturn:
-    _warn(message)
-    raise typer.Exit(status)
+def main(words: Sequence[str] | None = None):
+    """Does the command of these words, by default those that Python was started with."""
+    stdout = streams.protect()
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        warn("The working directory does not exist any more: change to another one.")
+        sys.exit(DISK)
+    try:
+        app(words, prog_name="python -m experiments")
+    except SystemExit as end:
+        if sys.stdout:
+            sys.stdout.flush()
+        if stdout and (lost := stdout.lost()) and not end.code:
+            warn(f"standard output: {lost}. The command itself is done.")
+            sys.exit(DISK)
+        raise
 
 
 if __name__ == "__main__":
-    sys.exit(app(prog_name="python -m experiments"))
+    main()

@@ -1,8 +1,24 @@
 """Text and tables for a terminal, and for files and pipes, where nothing is wrapped."""
 
+from typing import NoReturn
+
+import typer
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
+
+out, err = Console(), Console(stderr=True)
+
+
+def warn(message: str):
+    """Prints a message to standard error as it is, without wrapping."""
+    err.print(message, markup=False, highlight=False, soft_wrap=True)
+
+
+def fail(message: str, status: int) -> NoReturn:
+    """Ends the command with a message."""
+    warn(message)
+    raise typer.Exit(status)
 
 
 def say(console: Console, text: str):

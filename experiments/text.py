@@ -1,5 +1,6 @@
 """Names and values from a file, as text that is safe in a terminal and stays on its line."""
 
+from os import PathLike
 from typing import Any
 
 LONGEST = 200
@@ -8,6 +9,13 @@ LONGEST = 200
 def plain(text: str) -> str:
     """The text with its line breaks, control characters and lone surrogates written as escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def shown_path(path: str | PathLike[str]) -> str:
+    """A path as `plain` text, without its middle where it is long."""
+    text = plain(str(path))
+    half = LONGEST // 2
+    return text if len(text) <= LONGEST else f"{text[:half]}...{text[-half:]}"
 
 
 def shown(value: Any) -> str:

@@ -6,7 +6,9 @@ from functools import wraps
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import export
 from jax.core import Tracer
 
 # Finite, so that no row of a softmax is all -inf (which makes NaN) and several add up without
@@ -18,13 +20,53 @@ Function = TypeVar("Function", bound=Callable)
 
 
 def is_concrete(x) -> bool:
-    """Whether the value of `x` can be read now, on the host; a tracer's cannot."""
-    return not isinstance(x, Tracer)
+    """Whether the value of `x` can be read now; a tracer's and a symbolic size's cannot."""
+    return not isinstance(x, Tracer) and not export.is_symbolic_dim(x)
 
 
 def host(x: Any) -> Any:
-    """A concrete JAX array as NumPy's: inside jit, an operation on the former would be traced."""
+    """A concrete JAX array as NumPy's: inside jit, an operation on the former would be traced.
+
+    A symbolic size of `jax.export`, which compares with few numbers, becomes a traced number.
+    """
+    if export.is_symbolic_dim(x):
+        return jnp.asarray(x)
     return np.asarray(x) if isinstance(x, jax.Array) and is_concrete(x) else x
+
+
+def number(x: Any) -> Any:
+    """A concrete number of JAX or NumPy as Python's, in a tuple or list too; the rest as it is.
+
+    Inside jit, arithmetic on a JAX scalar is traced, even where its value is known. Python's
+    numbers can be sizes there, and have an equality and a hash. A concrete array becomes a list.
+    """
+    if type(x) in (tuple, list):
+        return type(x)(map(number, x))
+    concrete = isinstance(x, jax.Array | np.ndarray | np.generic) and is_concrete(x)
+    return np.asarray(x).tolist() if concrete else x
+
+
+def position_ids(name: str, positions: Any) -> Any:
+    """Position ids as an array in which they are the same numbers and arithmetic does not wrap.
+
+    Integers narrower than 32 bits become int32; other arrays stay as they are.
+
+    Raises:
+      TypeError: unless they are a number or an array of integers, float32 or float64. Narrower
+        floats are refused: bfloat16 has no 257, float16 no 2049.
+      ValueError: if a known one is 2^63 or more.
+    """
+    is_number = isinstance(positions, int | float) and not isinstance(positions, bool)
+    ids = np.asarray(positions) if is_number else positions
+    dtype = ids.dtype if isinstance(ids, jax.Array | np.ndarray | np.generic) else None
+    is_integer = dtype is not None and jnp.issubdtype(dtype, jnp.integer)
+    if not is_integer and dtype not in (np.float32, np.float64):
+        given = f"a {type(positions).__name__}" if dtype is None else f"an array of {dtype}"
+        wanted = "an array (or one number) of integers, float32 or float64"
+        raise TypeError(f"{name} must be {wanted}, got {given}: convert it with jnp.asarray")
+    if dtype == np.uint64 and is_concrete(ids) and np.any(host(ids) >= 2**63):
+        raise ValueError(f"{name} must be below 2^63, got {host(ids).max()}")
+    return ids.astype(np.int32) if is_integer and jnp.iinfo(dtype).bits < 32 else ids
 
 
 def positive(owner: str, name: str, value: Any):
@@ -34,8 +76,8 @@ def positive(owner: str, name: str, value: Any):
 
 
 def at_least(owner: str, name: str, value: Any, least: float):
-    """Raises ValueError unless a number is at least `least`; NaN is not."""
-    if not value >= least:
+    """Raises ValueError unless a number is at least `least`; NaN is not. Symbolic sizes are."""
+    if not (export.is_symbolic_dim(value) or host(value) >= least):
         raise ValueError(f"{owner}: {name} must be at least {least}, got {value}")
 
 

@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 
 import jax
 
+from jrope import arguments
 from jrope.encoding import Encoding, Params
-
-__all__ = ["Chain", "Layers"]
 
 
 def sum_biases(biases: Iterable[jax.Array | None]) -> jax.Array | None:
@@ -171,6 +170,7 @@ class Layers(Encoding):
 
     def __post_init__(self):
         object.__setattr__(self, "encodings", _checked("Layers", self.encodings))
+        arguments.check_fields(self)
         count = len(self.encodings)
         pattern = range(count) if self.pattern is None else self.pattern
         object.__setattr__(self, "pattern", tuple(pattern))

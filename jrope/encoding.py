@@ -16,13 +16,18 @@ from typing import Any, ClassVar
 
 import jax
 
+from jrope import arguments, serialization
+
 Params = Any
 State = Any
 Rotation = Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]
 
 
 def _register(cls: type):
-    """Makes an encoding class a pytree: `arrays` are leaves, other fields are structure."""
+    """Makes an encoding class a pytree: `arrays` are leaves, other fields are structure.
+
+    `jax.export` can then store programs with such arguments.
+    """
 
     def flatten(encoding):
         fields = dataclasses.fields(encoding)
@@ -38,6 +43,7 @@ def _register(cls: type):
         return encoding
 
     jax.tree_util.register_pytree_node(cls, flatten, unflatten)
+    serialization.register(cls, unflatten)
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,7 @@ class Encoding:
         """What multiplies each query's scores, float32 [..., T]; None for nothing."""
         return None
 
+    @arguments.checked()
     def softmax_scale(self, head_dim: int) -> float:
         """What multiplies `q k^T`: `head_dim^-0.5`, unless the encoding has a temperature there."""
         return head_dim**-0.5

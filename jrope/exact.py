@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jrope import lowering
+from jrope import arguments, checks, lowering
 
 WORDS = 5  # of a phase increment: whole turns (signed), then 128 bits of a turn
 # 1 / (2 pi) and 2 pi in fixed point, with more bits than a word and a float64 mantissa together
@@ -69,6 +69,7 @@ def difference(new, old) -> jax.Array:
     return jnp.stack(words[::-1])
 
 
+@arguments.checked(positions="ids", increments="increments [W, P]")
 def cos_sin(
     positions, increments, axes: tuple[int, ...] | None = None
 ) -> tuple[jax.Array, jax.Array]:
@@ -110,6 +111,7 @@ def _tables(words, increments, axes):
 
 def _operands(positions, increments):
     """The words of positions with increments; or float32 positions with float32 frequencies."""
+    positions = checks.position_ids("positions", positions)
     exact = jnp.issubdtype(jnp.result_type(increments), jnp.unsignedinteger)
     if exact and jnp.issubdtype(jnp.result_type(positions), jnp.integer):
         return split(positions), increments
@@ -149,7 +151,7 @@ def _fraction(increments) -> tuple[jax.Array, jax.Array]:
 
 
 def split(positions) -> tuple[jax.Array, jax.Array]:
-    """The two's complement 64-bit words of integer positions, uint32 (high, low)."""
+    """The two's complement 64-bit words of integer `checks.position_ids`, uint32 (high, low)."""
     if not isinstance(positions, jax.Array):  # JAX would cut a NumPy int64
         wide = np.asarray(positions).astype(np.uint64)
         return jnp.asarray((wide >> 32).astype(np.uint32)), jnp.asarray(wide.astype(np.uint32))
@@ -158,7 +160,7 @@ def split(positions) -> tuple[jax.Array, jax.Array]:
         return (positions >> 32).astype(jnp.uint32), low
     if jnp.issubdtype(positions.dtype, jnp.unsignedinteger):
         return jnp.zeros_like(low), low
-    return (positions.astype(jnp.int32) >> 31).astype(jnp.uint32), low  # the sign, repeated
+    return (positions >> 31).astype(jnp.uint32), low  # the sign, repeated
 
 
 def _multiply(high, low, f_high, f_low) -> jax.Array:
@@ -194,6 +196,7 @@ def _trigonometry(quarter, r) -> tuple[jax.Array, jax.Array]:
     return jnp.where(((quarter + 1) & 2) == 2, -cos, cos), jnp.where((quarter & 2) == 2, -sin, sin)
 
 
+@arguments.checked(q_positions="ids [..., T]", k_positions="ids [..., S]")
 def distance(q_positions, k_positions) -> tuple[jax.Array, jax.Array]:
     """`|q_position - k_position|`, and whether the key is after the query: arrays [..., T, S].
 
@@ -203,10 +206,10 @@ def distance(q_positions, k_positions) -> tuple[jax.Array, jax.Array]:
     2^32 - 1. Floating positions give the float32 distance.
 
     Args:
-      q_positions: [..., T] and k_positions: [..., S], of one rank.
+      q_positions: [..., T] and k_positions: [..., S].
     """
-    types = [jnp.result_type(positions) for positions in (q_positions, k_positions)]
-    if not all(jnp.issubdtype(dtype, jnp.integer) for dtype in types):
+    q_positions, k_positions = of_one_rank(q_positions, k_positions)
+    if not all(jnp.issubdtype(ids.dtype, jnp.integer) for ids in (q_positions, k_positions)):
         q, k = (jnp.asarray(positions, jnp.float32) for positions in (q_positions, k_positions))
         signed = q[..., :, None] - k[..., None, :]
         return jnp.abs(signed), signed < 0
@@ -218,6 +221,12 @@ def distance(q_positions, k_positions) -> tuple[jax.Array, jax.Array]:
     borrow = jnp.where(after, k_low < q_low, q_low < k_low).astype(jnp.uint32)
     high = jnp.where(after, k_high - q_high, q_high - k_high) - borrow
     return jnp.where(high == 0, low, jnp.uint32(0xFFFFFFFF)), after
+
+
+def of_one_rank(*arrays):
+    """The arrays with axes of 1 in front, up to the rank of the largest."""
+    rank = max(map(np.ndim, arrays))
+    return [x.reshape((1,) * (rank - x.ndim) + x.shape) for x in arrays]
 
 
 def align_heads(distances, per_head) -> tuple[jax.Array, jax.Array]:

@@ -11,6 +11,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+from jax import export
 from jax.experimental.xla_metadata import set_xla_metadata
 
 _CHUNK = 128  # positions
@@ -32,13 +33,15 @@ def over_positions(function: Callable, arrays: Sequence[jax.Array], *, axes: int
     """
     shape = arrays[0].shape[axes:]
     count = math.prod(shape)
-    if count <= 1:
+    is_symbolic = export.is_symbolic_dim(count)  # of a program that is exported for all sizes
+    if not is_symbolic and count <= 1:
         return function(*arrays)
 
     def in_chunks(*arrays):
         lead = arrays[0].shape[:axes]
-        chunk = min(_CHUNK, -(-count // 2))  # a loop of one turn would be no loop
-        chunks = -(-count // chunk)
+        # a loop of one turn would be no loop; a symbolic count may be small
+        chunk = _CHUNK if is_symbolic else min(_CHUNK, -(-count // 2))
+        chunks = -(-count // chunk) + is_symbolic
 
         def rows(x):
             flat = jnp.moveaxis(x.reshape(*lead, count), -1, 0)

@@ -11,9 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jrope import checks
+from jrope import arguments, checks
 
 
+@arguments.checked(mask="mask [..., T]")
 def from_mask(mask) -> jax.Array:
     """Position ids from an attention mask [..., T] (true for tokens): the number of tokens before.
 
@@ -26,19 +27,21 @@ def from_mask(mask) -> jax.Array:
     return jnp.maximum(jnp.cumsum(jnp.asarray(mask) != 0, axis=-1, dtype=jnp.int32) - 1, 0)
 
 
+@arguments.checked(segment_ids="integers [..., T]")
 def from_segments(segment_ids) -> jax.Array:
     """Position ids that restart wherever the document changes: segment_ids [..., T], any integers.
 
     1 1 1 2 2 3  ->  0 1 2 0 1 0
     """
-    segment_ids = jnp.asarray(segment_ids)
-    index = jnp.arange(segment_ids.shape[-1], dtype=jnp.int32)
-    index = jnp.broadcast_to(index, segment_ids.shape)
-    before = jnp.concatenate([segment_ids[..., :1], segment_ids[..., :-1]], axis=-1)
-    starts = jnp.where(segment_ids != before, index, 0)
-    return index - jax.lax.cummax(starts, axis=segment_ids.ndim - 1)
+    # compared as they are: JAX would cut an int64 of NumPy
+    ids = segment_ids if isinstance(segment_ids, jax.Array) else np.asarray(segment_ids)
+    before = ids.__array_namespace__().concatenate([ids[..., :1], ids[..., :-1]], axis=-1)
+    index = jnp.broadcast_to(jnp.arange(ids.shape[-1], dtype=jnp.int32), ids.shape)
+    starts = jnp.where(ids != before, index, 0)
+    return index - jax.lax.cummax(starts, axis=ids.ndim - 1)
 
 
+@arguments.checked(cumulative_lengths="integers [D]")
 def from_lengths(cumulative_lengths, total: int) -> jax.Array:
     """Position ids [total] of packed documents, from cumulative lengths (cu_seqlens).
 
@@ -49,19 +52,24 @@ def from_lengths(cumulative_lengths, total: int) -> jax.Array:
       total: how many ids to make. After the last document, as for padding, they start from 0 again.
 
     Raises:
-      ValueError: if concrete cumulative lengths do not start at 0, decrease, or exceed the total.
+      ValueError: if cumulative lengths are no vector or empty; or concrete ones do not start at 0,
+        decrease, or exceed the total.
     """
+    wanted = f"cumulative_lengths must rise from 0 to at most total, {total}"
+    shape = np.shape(cumulative_lengths)
+    if len(shape) != 1 or shape[0] == 0:
+        raise ValueError(f"from_lengths: {wanted}, got shape {shape}")
     if checks.is_concrete(cumulative_lengths):
         ends = np.asarray(cumulative_lengths)
-        starts_at_zero = ends.ndim == 1 and ends.size and ends[0] == 0
-        if not starts_at_zero or np.any(np.diff(ends) < 0) or ends[-1] > total:
-            wanted = f"must rise from 0 to at most total, {total}"
-            raise ValueError(f"from_lengths: cumulative_lengths {wanted}, got {ends.tolist()}")
+        if ends[0] != 0 or np.any(np.diff(ends) < 0) or ends[-1] > total:
+            raise ValueError(f"from_lengths: {wanted}, got {ends.tolist()}")
     starts = jnp.asarray(cumulative_lengths, jnp.int32)
     index = jnp.arange(total, dtype=jnp.int32)
-    return index - starts[jnp.searchsorted(starts, index, side="right") - 1]
+    started = jnp.zeros_like(index).at[starts].max(starts, mode="drop")
+    return index - jax.lax.cummax(started)
 
 
+@arguments.checked()
 def zigzag(length: int, shards: int) -> jax.Array:
     """Position ids [length] in the zigzag order of context parallelism.
 
@@ -77,8 +85,9 @@ def zigzag(length: int, shards: int) -> jax.Array:
     if shards < 1 or length < 0 or length % (2 * shards):
         wanted = "length must be a multiple of 2 * shards with shards at least 1"
         raise ValueError(f"zigzag: {wanted}, got {length} and {shards}")
-    chunks = np.arange(length, dtype=np.int32).reshape(2 * shards, -1)
-    return jnp.asarray(np.concatenate([chunks[:shards], chunks[::-1][:shards]], axis=1).reshape(-1))
+    xp = np if checks.is_concrete(length) else jnp  # NumPy's stay concrete inside jit
+    chunks = xp.arange(length, dtype=np.int32).reshape(2 * shards, length // (2 * shards))
+    return jnp.asarray(xp.concatenate([chunks[:shards], chunks[::-1][:shards]], axis=1).ravel())
 
 
 def grid(*shape: int) -> jax.Array:
@@ -90,12 +99,16 @@ def grid(*shape: int) -> jax.Array:
     Raises:
       ValueError: if there are no axes or one is negative.
     """
-    if not shape or min(shape) < 0:
+    shape = tuple(arguments.conform("grid", "shape", size, int) for size in shape)
+    if not shape or any(size < 0 for size in shape):
         wanted = "the shape must have at least one axis and no negative one"
         raise ValueError(f"grid: {wanted}, got {shape}")
-    return jnp.asarray(np.indices(shape, dtype=np.int32).reshape(len(shape), math.prod(shape)))
+    xp = np if all(map(checks.is_concrete, shape)) else jnp
+    ids = xp.meshgrid(*(xp.arange(size, dtype=np.int32) for size in shape), indexing="ij")
+    return jnp.asarray(xp.stack(ids).reshape(len(shape), math.prod(shape)))
 
 
+@arguments.checked(key="key")
 def randomized(key, length: int, max_length: int) -> jax.Array:
     """Randomised position ids [length]: a sorted sample, without repeats, of 0 .. max_length - 1.
 
@@ -113,6 +126,7 @@ def randomized(key, length: int, max_length: int) -> jax.Array:
     return jnp.sort(jax.random.choice(key, ids, (length,), replace=False))
 
 
+@arguments.checked(segment_ids="integers [..., T]", starts="integers [S]", steps="integers")
 def coupled(segment_ids, starts, steps=1) -> jax.Array:
     """Position coupling: corresponding tokens of different segments share an id.
 

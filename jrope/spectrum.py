@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jrope import checks, exact
+from jrope import arguments, checks, exact, serialization
 
 Axes = tuple[int, ...] | None
 Scaling = Callable[..., "Spectrum | LearnedSpectrum"]
@@ -47,7 +47,9 @@ class _Spectrum:
         return self
 
     def _init(self, numbers, amplitude, axes):
-        made = self._make(numbers, _as_array(amplitude), _checked(axes, numbers.shape[-1]))
+        made = self._make(
+            numbers, _as_array(amplitude), _checked(type(self).__name__, axes, numbers.shape[-1])
+        )
         for name, value in vars(made).items():
             object.__setattr__(self, name, value)
 
@@ -67,12 +69,16 @@ class _Spectrum:
     def with_axes(self, axes: Axes, pairs: Any = slice(None)) -> Self:
         """The same pairs, or those of these indices, turned by these position axes."""
         numbers = self.angle_operand[..., pairs]
-        return self._make(numbers, self.amplitude, _checked(axes, numbers.shape[-1]))
+        return self._make(
+            numbers, self.amplitude, _checked(type(self).__name__, axes, numbers.shape[-1])
+        )
 
     def __repr__(self):
         axes = "" if self.axes is None else f", axes={self.axes}"
-        traced = not checks.is_concrete(self.angle_operand)
-        shown = "traced" if traced else np.array2string(np.asarray(self.frequencies), threshold=8)
+        numbers = self._leaves()[0]  # a pytree may hold anything here
+        shown = "traced" if not checks.is_concrete(numbers) else repr(numbers)
+        if isinstance(numbers, jax.Array | np.ndarray) and shown != "traced":
+            shown = np.array2string(np.asarray(self.frequencies), threshold=8)
         return f"{type(self).__name__}({shown}, amplitude={self.amplitude}{axes})"
 
     def _leaves(self) -> tuple[Any, Any]:
@@ -103,7 +109,7 @@ class _Spectrum:
         return cls._make(*children, axes=axes)
 
 
-AnySpectrum = TypeVar("AnySpectrum", bound="Spectrum | LearnedSpectrum")
+AnySpectrum = TypeVar("AnySpectrum", bound=_Spectrum)
 
 
 @jax.tree_util.register_pytree_with_keys_class
@@ -125,7 +131,8 @@ class Spectrum(_Spectrum):
     _numbers = "phase_increments"
     phase_increments: Any
 
-    def __init__(self, frequencies, amplitude: Any = 1.0, axes: Axes = None):
+    @arguments.checked(frequencies="real [P]")
+    def __init__(self, frequencies, amplitude: float = 1.0, axes: Axes = None):
         if not checks.is_concrete(frequencies):
             raise TypeError(
                 f"Spectrum: frequencies are traced, so no angle can be exact: {_REMEDY}"
@@ -170,12 +177,17 @@ class LearnedSpectrum(_Spectrum):
 
     _numbers = "frequencies"
 
-    def __init__(self, frequencies, amplitude: Any = 1.0, axes: Axes = None):
+    @arguments.checked(frequencies="real [P]")
+    def __init__(self, frequencies, amplitude: float = 1.0, axes: Axes = None):
         self._init(jnp.asarray(frequencies, jnp.float32), amplitude, axes)
 
     def minus(self, other: "LearnedSpectrum") -> "LearnedSpectrum":
         """The spectrum that turns what `other` rotated into what this one rotates."""
         return self.scaled(self.frequencies - other.frequencies, 1 / other.amplitude)
+
+
+for _kind in (Spectrum, LearnedSpectrum):
+    serialization.register(_kind, _kind.tree_unflatten)
 
 
 def _is_known(*leaves) -> bool:
@@ -187,17 +199,18 @@ def _as_array(amplitude):
     return np.asarray(amplitude, np.float64) if checks.is_concrete(amplitude) else amplitude
 
 
-def _checked(axes, pairs: int) -> Axes:
+def _checked(owner: str, axes, pairs: int) -> Axes:
     if axes is None:
         return None
-    axes = tuple(int(axis) for axis in axes)
+    axes = tuple(int(axis) for axis in checks.number(axes))
     if len(axes) != pairs or min(axes) < 0:
         raise ValueError(
-            f"Spectrum: axes must be {pairs} axis numbers from 0, one for each pair, got {axes}"
+            f"{owner}: axes must be {pairs} axis numbers from 0, one for each pair, got {axes}"
         )
     return axes
 
 
+@arguments.checked()
 def spectrum(dim: int, *, base: float = 10_000.0) -> Spectrum | LearnedSpectrum:
     """The geometric spectrum of RoPE, `frequencies[i] = base^(-2i/dim)` for `i < dim/2`.
 

@@ -1,3 +1,4 @@
-"""The small transformer, under the name that users import: see `jrope.models.transformer`."""
+"""The small transformer, under the name that users import: see `jrope.models`."""
 
+from jrope.models.cache import *  # noqa: F403
 from jrope.models.transformer import *  # noqa: F403

@@ -7,7 +7,7 @@ agrees        the claimed sign in every seed, and on average a difference of at 
               By chance n seeds have the same sign with a probability of 2^-n.
 disagrees     the same with the other sign.
 undecided     neither.
-not testable  a model has not fitted, or no experiment here tests the claim.
+not testable  a model has not fitted in every seed, or no experiment here tests the claim.
 """
 
 import statistics
@@ -59,7 +59,7 @@ class Comparison:
             measured.append(text if places[-1:] == [place] else place + text)
             places.append(place)
             values.append(entry.values(multiple, metric))
-            reason = reason or ("" if entry.has_fitted else f"; {label} has not fitted")
+            reason = reason or ("" if entry.has_fitted else f"; {label} {entry.outcome}")
         question = f"; question: {self.question}" if self.question else ""
         sentence = ", ".join(measured) + question + reason
         if reason or not all(values):

@@ -1,9 +1,10 @@
 """The stored study: the results of all configs of jrope, and whether a new run matches them.
 
-`docs/study/NAME/result.json` is the result of `configs/NAME.toml`.
+`docs/study/NAME/result.json` is the result of `configs/NAME.toml`. `short_run.json` next to it has
+the numbers of a short run of the same code (`experiments.analysis.short_run`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from experiments.analysis import claims
 from experiments.analysis.published import PUBLISHED
 from experiments.analysis.table import Cell, Results
-from experiments.study.files import write_bytes
+from experiments.study.files import read_bytes, write_bytes, write_json
 
 ROOT = Path(__file__).parents[2]
 CONFIGS, STUDY = ROOT / "configs", ROOT / "docs" / "study"
@@ -27,7 +28,8 @@ have up to billions of parameters. A verdict holds for this scale only.
   points of accuracy (or 0.02 nats) on average. By chance, five seeds would do so once in 32 times.
 - *disagrees*: the same, but the other encoding is better.
 - *undecided*: neither.
-- *not testable*: a model has not fitted the trained length, or no experiment here tests the claim.
+- *not testable*: a model has not fitted the trained length in every seed, or no experiment here
+  tests the claim.
 
 Some rows ask another question, which they state. It is answered for each seed, and *undecided* if
 the answers differ. Numbers are token accuracy in %, or nats: mean (range) over seeds.
@@ -47,6 +49,21 @@ def stored(name: str) -> Results:
       DirectoryError: if there are none, or they cannot be read.
     """
     return Results.read(STUDY / name)
+
+
+def store(name: str, directory: Path, numbers: Mapping[str, float]):
+    """Replaces the stored result of a config.
+
+    Args:
+      directory: of a complete run.
+      numbers: of a short run of the same code.
+
+    Raises:
+      DiskError: if they cannot be written.
+    """
+    path = STUDY / name / "result.json"
+    write_bytes(path, read_bytes(directory / path.name))
+    write_json(path.with_name("short_run.json"), numbers)
 
 
 def claims_page() -> str:
@@ -75,9 +92,9 @@ def disagreements(old: Results, new: Results) -> Iterator[str]:
     """
     labels = [label for label in old.labels if label in new.labels]
     for label in labels:
-        then, now = (_fit(results[label].has_fitted) for results in (old, new))
-        if then != now:
-            yield f"{label}: {then} in the stored result, {now} now"
+        then, now = (results[label] for results in (old, new))
+        if then.has_fitted != now.has_fitted:
+            yield f"{label}: {then.outcome} in the stored result, {now.outcome} now"
     fitted = [label for label in labels if old[label].has_fitted and new[label].has_fitted]
     for label in fitted:
         for multiple in old.multiples:
@@ -89,10 +106,6 @@ def disagreements(old: Results, new: Results) -> Iterator[str]:
         then, now = ([results[label].cell(longest) for label in pair] for results in (old, new))
         if None not in (*then, *now) and _have_swapped(then, now):  # pyright: ignore[reportArgumentType]
             yield f"{pair[0]} and {pair[1]} at {longest:g}x have swapped their order"
-
-
-def _fit(has_fitted: bool) -> str:
-    return "fitted" if has_fitted else "not fitted"
 
 
 def _is_near(now: Cell, then: Cell) -> bool:

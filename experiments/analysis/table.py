@@ -120,14 +120,14 @@ class Results:
 
     def fit_sentence(self) -> str:
         """Which models learned the task at the trained length."""
-        criterion = f"criterion at 1x, in every seed: {self.task['fitted_means']}"
+        criterion = f"in every seed (criterion at 1x: {self.task['fitted_means']})"
         unfitted = [entry for entry in self.trained if not entry.has_fitted]
         if not unfitted:
             listed = ", ".join(entry.label for entry in self.trained)
-            return f"All fitted to the trained length ({criterion}): {listed}."
-        listed = ", ".join(f"{entry.label} {entry.outcome}" for entry in unfitted)
+            return f"All fitted to the trained length {criterion}: {listed}."
+        listed = ", ".join(f"{entry.label} ({entry.outcome})" for entry in unfitted)
         return (
-            f"Not fitted to the trained length ({criterion}): {listed}."
+            f"Not fitted to the trained length {criterion}: {listed}."
             " Their scores at longer lengths say nothing about their encodings."
         )
 
@@ -213,6 +213,7 @@ class Entry:
 
     @property
     def outcome(self) -> str:
+        """Whether it fitted, in words that say of how many seeds."""
         if self.diverged_at is not None:
             return f"diverged by step {self.diverged_at}"
         return "fitted in {} of {} seeds".format(*self.fitted)

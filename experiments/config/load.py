@@ -10,7 +10,7 @@ from experiments.config.schema import Experiment
 from experiments.config.section import ConfigError, unknown
 from experiments.config.sweep import expanded
 from experiments.config.values import section
-from experiments.text import plain, shown
+from experiments.text import plain, shown, shown_path
 
 __all__ = ["ConfigError", "load", "override", "validate"]
 
@@ -24,11 +24,11 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Experiment:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from None
+        raise ConfigError(f"{shown_path(path)}: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{path}: not a text file in UTF-8") from None
+        raise ConfigError(f"{shown_path(path)}: not a text file in UTF-8") from None
     except (ValueError, RecursionError) as error:  # ValueError also for a number of 5,000 digits
-        raise ConfigError(f"{path}: not valid TOML: {plain(str(error))}") from None
+        raise ConfigError(f"{shown_path(path)}: not valid TOML: {plain(str(error))}") from None
     for assignment in overrides:
         override(data, assignment)
     return validate(data)
@@ -57,6 +57,11 @@ def override(data: dict[str, Any], assignment: str):
     Raises:
       ConfigError: if it is not of that form, or the path leads through a value.
     """
+    try:
+        assignment.encode()
+    except UnicodeEncodeError:  # bytes that the locale cannot read, such as ä in that of LC_ALL=C
+        remedy = "set it in the config file, or use a locale of UTF-8, such as LC_ALL=C.UTF-8"
+        raise ConfigError(f"{shown(assignment)}: not text in this locale; {remedy}") from None
     path, equals, text = assignment.partition("=")
     keys = _keys(path)
     if not equals or not keys:

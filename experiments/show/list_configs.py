@@ -15,7 +15,7 @@ def list_configs(folder: Path, console: Console):
     """Prints a table of them."""
     rows = []
     for path in sorted(folder.glob("*.toml")):
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
         times = (line.removeprefix(TIME) for line in text.splitlines() if line.startswith(TIME))
         time, _, machine = "".join(times).strip().partition(" on ")
         shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

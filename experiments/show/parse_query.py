@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import re
 import typing
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import jrope
 from experiments.config.load import override
 from experiments.config.section import LARGEST, ConfigError, unknown
 from experiments.config.values import TRAINED_LENGTHS, Context, build, class_of
+from experiments.text import plain, shown_path
 from jrope.huggingface import head_dims, layer_types
 
 KINDS = ("encoding", "scaling")
@@ -80,11 +82,11 @@ def parse_query(words: Sequence[str], sizes: Sizes) -> list[Subject]:
     if name in names or ":" in name:
         return [_named(name, overrides, sizes)]
     path = Path(name)
-    if not (path.suffix or path.exists()):
+    if not (path.suffix or os.path.exists(path)):
         raise ConfigError(unknown(name, names, "encoding or scaling"))
     if path.suffix == ".toml":
         remedy = "validate checks it, and show takes a published model's config.json"
-        raise ConfigError(f"{name}: an experiment's config; {remedy}")
+        raise ConfigError(f"{shown_path(name)}: an experiment's config; {remedy}")
     if overrides:
         remedy = "set fields of an encoding that you name; a file is shown as it is"
         raise ConfigError(f"{overrides[0]!r}: {remedy}")
@@ -155,16 +157,20 @@ def _published(path: Path, sizes: Sizes) -> list[Subject]:
             key = jrope.from_huggingface(config, kind), *head_dims(config, kind)
             found.setdefault(key, []).extend([kind] if kind else [])
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"{path}: {str(error).removeprefix('from_huggingface: ')}") from None
+        raise ConfigError(
+            f"{shown_path(path)}: {str(error).removeprefix('from_huggingface: ')}"
+        ) from None
     longest, where = _longest({**config, **(config.get("text_config") or {})})
     if type(longest) is not int or not 0 < longest <= LARGEST:
-        raise ConfigError(f"{path}: {where}={longest!r} must be a number of positions")
+        raise ConfigError(f"{shown_path(path)}: {where}={longest!r} must be a number of positions")
     subjects = []
     for (encoding, head_dim, softmax_dim), kinds in found.items():
         head_dim = sizes.head_dim or head_dim
         if head_dim is None:
-            raise ConfigError(f"{path}: does not say the size of a head: give --head-dim")
-        scaling = getattr(encoding, "scaling", None)
+            raise ConfigError(
+                f"{shown_path(path)}: does not say the size of a head: give --head-dim"
+            )
+        scaling = _scaling(encoding)
         original = getattr(scaling, "original_length", None)
         trained = sizes.trained or original or longest
         reached = round(trained * getattr(scaling, "factor", 1.0)) if original else trained
@@ -172,18 +178,25 @@ def _published(path: Path, sizes: Sizes) -> list[Subject]:
         of_layers = f", {' and '.join(kinds)} layers" if kinds and len(found) > 1 else ""
         source = "" if sizes.trained else "that of its scaling" if original else where
         lengths = {"trained": trained, "length": length, "source": source}
-        name = f"{path.name}{of_layers}"
+        name = f"{plain(path.name)}{of_layers}"
         subjects.append(Subject(name, encoding, head_dim, softmax_dim, sizes.heads, **lengths))
     return subjects
 
 
+def _scaling(encoding: jrope.Encoding) -> Any:
+    """The scaling of an encoding, or of the first member that has one."""
+    members = getattr(encoding, "encodings", ())
+    own = getattr(encoding, "scaling", None)
+    return own or next(filter(None, map(_scaling, members)), None)
+
+
 def _read(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from None
+        raise ConfigError(f"{shown_path(path)}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: not readable as JSON: {error}") from None
+        raise ConfigError(f"{shown_path(path)}: not readable as JSON: {error}") from None
 
 
 def _longest(config: dict) -> tuple[Any, str]:

@@ -30,8 +30,9 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from experiments.study.files import DiskError, as_disk_error, write_json
+from experiments.study.folders import check_folder, make_folder
 from experiments.study.result import FORMAT, DirectoryError, read_object
-from experiments.text import plain, shown
+from experiments.text import plain, shown, shown_path
 
 PACKAGES = ("jrope", "jax", "jaxlib", "flax", "optax", "numpy")
 
@@ -69,17 +70,16 @@ def session(
     """
     path = directory / "manifest.json"
     _check_is_usable(directory)
-    with as_disk_error(directory):
-        directory.mkdir(parents=True, exist_ok=True)
+    make_folder(directory)
     # it takes a second, and the holder of the lock should be in the manifest at once
     here = environment() | sources
     lock = filelock.FileLock(directory / "lock")
     try:
         lock.acquire(timeout=0)
     except filelock.Timeout:
-        raise DirectoryError(f"{directory} is in use by {_holder(path)}") from None
+        raise DirectoryError(f"{shown_path(directory)} is in use by {_holder(path)}") from None
     except OSError as error:
-        raise DiskError(f"{directory}: {error.strerror or error}") from None
+        raise DiskError(f"{shown_path(directory)}: {error.strerror or error}") from None
     with lock:
         manifest, warnings = _continue(directory, config, here) if path.exists() else ({}, [])
         started = {"started": _now(), "ended": None, "process": os.getpid()}
@@ -107,13 +107,12 @@ def session(
 
 
 def _check_is_usable(directory: Path):
-    if directory.exists() and not directory.is_dir():
-        raise DirectoryError(f"{directory} is a file; give another --out")
+    check_folder(directory)
     with as_disk_error(directory):
         found = {entry.name for entry in directory.iterdir()} if directory.exists() else set()
     if "manifest.json" not in found and found - {"lock", "manifest.json.tmp"}:
         reason = "is not empty, and not the directory of a run"
-        raise DirectoryError(f"{directory} {reason}; give another --out")
+        raise DirectoryError(f"{shown_path(directory)} {reason}; give another --out")
 
 
 def _holder(path: Path) -> str:
@@ -134,7 +133,9 @@ def _continue(directory: Path, config: dict, here: dict) -> tuple[dict[str, Any]
             f"  {plain(k)}: {shown(old)}, now {shown(new)}" for k, old, new in changed
         )
         remedy = "give another --out, or undo:"
-        raise DirectoryError(f"{directory} is a run of another config; {remedy}\n{lines}")
+        raise DirectoryError(
+            f"{shown_path(directory)} is a run of another config; {remedy}\n{lines}"
+        )
     if changed := _changes(manifest["environment"], here):
         words = (f"{plain(k)} {plain(str(old))}, now {plain(str(new))}" for k, old, new in changed)
         what = "The environment has changed since this run started"
@@ -155,8 +156,12 @@ def config_of(directory: Path) -> tuple[dict[str, Any], str]:
     Raises:
       DirectoryError: if there is none.
     """
-    if not (directory / "manifest.json").exists():
-        raise DirectoryError(f"{directory}: no manifest.json: not the directory of a run")
+    with as_disk_error(directory):
+        has_begun = (directory / "manifest.json").exists()
+    if not has_begun:
+        raise DirectoryError(
+            f"{shown_path(directory)}: no manifest.json: not the directory of a run"
+        )
     manifest = _manifest(directory)
     return manifest["config"], manifest["command"]
 
@@ -170,10 +175,10 @@ def _manifest(directory: Path) -> dict[str, Any]:
     except ValidationError as error:
         wrong = ", ".join(".".join(map(str, e["loc"])) for e in error.errors())
         reason = "this version of jrope cannot continue this manifest"
-        raise DirectoryError(f"{path}: {reason}: {wrong}") from None
+        raise DirectoryError(f"{shown_path(path)}: {reason}: {wrong}") from None
     if digest(manifest["config"]) != manifest["config_sha256"]:
         reason = "its config is not the one that the run began with: config_sha256 does not match"
-        raise DirectoryError(f"{path}: {reason}")
+        raise DirectoryError(f"{shown_path(path)}: {reason}")
     return manifest
 
 
@@ -209,7 +214,7 @@ def environment() -> dict[str, Any]:
 def _cpu() -> str:
     """The model and its vector instructions, which decide how sums are rounded."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
     except OSError:
         return platform.processor()
     facts = {

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from experiments.text import shown_path
+
 
 class DiskError(Exception):
     """A file that cannot be read or written, and why."""
@@ -18,7 +20,9 @@ def as_disk_error(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DiskError(f"{error.filename or path}: {error.strerror or error}") from None
+        raise DiskError(
+            f"{shown_path(error.filename or path)}: {error.strerror or error}"
+        ) from None
 
 
 def write_bytes(path: Path, data: bytes):

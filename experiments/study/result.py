@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from experiments.study.files import as_disk_error
-from experiments.text import shown
+from experiments.text import shown, shown_path
 
 FORMAT = 2  # of a run's files; other formats are refused
 
@@ -114,10 +114,11 @@ def read(directory: str | Path) -> Result:
     """
     directory = Path(directory)
     path = directory / "result.json"
-    if not path.exists():
-        has_begun = (directory / "manifest.json").exists()
+    with as_disk_error(path):
+        is_complete, has_begun = path.exists(), (directory / "manifest.json").exists()
+    if not is_complete:
         reason = "the run is not complete" if has_begun else "not the directory of a run"
-        raise DirectoryError(f"{directory}: no result.json: {reason}")
+        raise DirectoryError(f"{shown_path(directory)}: no result.json: {reason}")
     result = read_object(path)
     try:
         result = TypeAdapter(Result).validate_python(result)
@@ -126,10 +127,10 @@ def read(directory: str | Path) -> Result:
         first, count = error.errors(include_url=False)[0], error.error_count()
         place = ".".join(map(str, first["loc"]))
         what = f"{place}: {first['msg']} ({count} such faults)"
-        raise DirectoryError(f"{path}: not the result of a run: {what}") from None
+        raise DirectoryError(f"{shown_path(path)}: not the result of a run: {what}") from None
     at_trained_length = {row["encoding"] for row in result["rows"] if row["multiple"] == 1}
     if at_trained_length != set(result["task"]["parents"]):
-        raise DirectoryError(f"{path}: not the result of a run: rows at 1x are missing")
+        raise DirectoryError(f"{shown_path(path)}: not the result of a run: rows at 1x are missing")
     return result
 
 
@@ -145,10 +146,12 @@ def read_object(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise DirectoryError(f"{path}: not readable as JSON: {error}") from None
+        raise DirectoryError(f"{shown_path(path)}: not readable as JSON: {error}") from None
     if not isinstance(value, dict):
-        raise DirectoryError(f"{path}: should hold an object, holds {type(value).__name__}")
+        raise DirectoryError(
+            f"{shown_path(path)}: should hold an object, holds {type(value).__name__}"
+        )
     if (found := value.get("format")) != FORMAT:
         expected = f"this version of jrope reads format {FORMAT}"
-        raise DirectoryError(f"{path}: has format {shown(found)}, but {expected}")
+        raise DirectoryError(f"{shown_path(path)}: has format {shown(found)}, but {expected}")
     return value

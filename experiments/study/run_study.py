@@ -58,7 +58,7 @@ def run_study(
         spectra = bands(jobs)
         result = {
             **{key: manifest[key] for key in ("format", "command", "config", "environment")},
-            "task": _task_facts(config, jobs),
+            "task": task_facts(config, jobs),
             "bands": {label: spectra[label] for label in labels if label in spectra},
             "rows": rows,
         }
@@ -66,7 +66,8 @@ def run_study(
         return read(directory)
 
 
-def _task_facts(config: Mapping[str, Any], jobs: Sequence[TrainingJob]) -> TaskFacts:
+def task_facts(config: Mapping[str, Any], jobs: Sequence[TrainingJob]) -> TaskFacts:
+    """What a reader of the scores must know about the task."""
     train = jobs[0].train
     task, sections = train.task, config["encodings"]
     keys = MetricFacts.__annotations__

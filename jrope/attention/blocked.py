@@ -4,7 +4,7 @@ A block of queries goes through the keys a block at a time. For each query it ke
 score m so far, the sum of `exp(score - m)`, and the sum of values with these weights; a new largest
 score rescales both sums. The result is the whole softmax, in memory that grows with the length and
 not with its square. Milakov and Gimelshein 2018, arXiv:1805.02867; Rabe and Staats 2021,
-arXiv:2112.05682. The gradient computes the blocks again, from the logarithm of the softmax's
+arXiv:2112.05682. Derivatives compute the blocks again, from the logarithm of the softmax's
 denominator, as in FlashAttention: Dao et al. 2022, arXiv:2205.14135.
 """
 
@@ -14,26 +14,35 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from jrope import arguments
 from jrope.attention.dense import check_shapes
 from jrope.attention.fused import fused_attention
-from jrope.checks import MASK_VALUE, at_least, is_concrete, renamed
+from jrope.checks import MASK_VALUE, at_least, is_concrete, number, renamed
 
 Block = Callable[[Any, jax.Array, jax.Array], Any]
 
 
 class _Form(NamedTuple):
-    """The static part of a program; `lengths` are T and S before padding to whole blocks."""
+    """The static part of a program.
+
+    `start` is None where it is traced, `lengths` are T and S before padding to whole blocks, and
+    `dtype` is that of the computation.
+    """
 
     bias: Block | None
     mask: Block | None
     causal: bool
+    start: int | None
     scale: float
     block: int
     lengths: tuple[int, int]
+    dtype: Any
 
 
 @renamed(visible="mask")
+@arguments.checked(q="floating", k="floating", v="floating", operands="any", start="any")
 def blocked_attention(
     q,
     k,
@@ -48,10 +57,11 @@ def blocked_attention(
 ) -> jax.Array:
     """`softmax(scale q k^T + bias) v` without an array of [N, T, S], for long sequences.
 
-    Equal to `jrope.attention.attention` but for rounding, and differentiable in reverse mode. On
-    NVIDIA GPUs and TPUs, without bias and mask, it is the fused kernel that JAX has, where that
-    takes such arrays (see `jrope.attention.fused`). Biases and masks are functions of rows and
-    columns, called for one block at a time:
+    Equal to `jrope.attention.attention` but for rounding, with derivatives of any order in forward
+    and reverse mode. On NVIDIA GPUs and TPUs, without bias and mask, it is the fused kernel that
+    JAX has, where that takes such arrays (see `jrope.attention.fused`). That kernel has a first
+    derivative in reverse mode only: for others, pass a bias of zeros. Biases and masks are
+    functions of rows and columns, called for one block at a time:
 
         def bias(operands, rows, columns):
             slopes, positions = operands
@@ -72,27 +82,48 @@ def blocked_attention(
       block: rows and columns of a block.
 
     Returns:
-      [B, T, N, H], in v's dtype; computed in float32.
+      [B, T, N, H], in v's dtype; computed in float32, or in float64 where an argument is. Without
+      keys (S = 0) it is zeros. The result of a query that sees no key is finite and has no meaning.
 
     Raises:
       ValueError: if the shapes do not fit, or block is below 1.
+      TypeError: if start is not an integer.
     """
     check_shapes("blocked_attention", q, k, v)
     at_least("blocked_attention", "block", block, 1)
+    _check_start(start)
     (batch, length, heads, dim), (_, count, groups, _) = q.shape, k.shape
-    scale = dim**-0.5 if scale is None else scale
-    if bias is None and mask is None and (start is None or (is_concrete(start) and start == 0)):
-        fused = fused_attention(q, k, v, causal=start is not None, scale=scale)
+    if 0 in q.shape + k.shape:
+        return jnp.zeros(q.shape, v.dtype)
+    factor = number(dim**-0.5 if scale is None else scale)
+    if not is_concrete(factor):  # a form is static, and has no gradient
+        q, factor = (factor * q).astype(q.dtype), 1.0
+    causal = start is not None
+    known = number(start) if causal and is_concrete(start) else None
+    if bias is None and mask is None and (not causal or known == 0):
+        fused = fused_attention(q, k, v, causal=causal, scale=factor)
         if fused is not None:
             return fused
-    block = min(block, max(length, count))
-    form = _Form(bias, mask, start is not None, scale, block, (length, count))
+    dtype, out_dtype = jnp.result_type(q, k, v, jnp.float32), v.dtype
+    block = min(number(block), max(length, count))
+    form = _Form(bias, mask, causal, known, factor, block, (length, count), dtype)
     q = q.reshape(batch, length, groups, heads // groups, dim).transpose(1, 0, 2, 3, 4)
     q = _blocks(q, block)
     k, v = (_blocks(x.transpose(1, 0, 2, 3), block) for x in (k, v))
-    out: jax.Array = _attend(form, q, k, v, jnp.int32(0 if start is None else start), operands)
+    out, _ = _attend(form, q, k, v, jnp.int32(start if causal else 0), operands)
     out = out.transpose(0, 4, 1, 2, 3, 5).reshape(-1, batch, heads, dim)
-    return out[:length].transpose(1, 0, 2, 3)
+    return out[:length].transpose(1, 0, 2, 3).astype(out_dtype)
+
+
+def _check_start(start):
+    if start is None:
+        return
+    is_array = isinstance(start, jax.Array | np.ndarray | np.generic)
+    dtype = start.dtype if is_array else np.dtype(type(start))
+    if not jnp.issubdtype(dtype, jnp.integer) or np.ndim(start):
+        wanted = "one integer, the column of the first query, or None for no order"
+        given = f"{dtype} of shape {start.shape}" if is_array else repr(start)
+        raise TypeError(f"blocked_attention: start must be {wanted}, got {given}")
 
 
 def _blocks(x, block: int) -> jax.Array:
@@ -104,7 +135,7 @@ def _blocks(x, block: int) -> jax.Array:
 
 def _scores(form: _Form, operands, q, k, i, j, start) -> jax.Array:
     """Scores [B, K, G, block, block] of queries [B, K, G, block, H] and keys [B, K, block, H]."""
-    scores = form.scale * jnp.einsum("bkgth,bksh->bkgts", q, k, preferred_element_type=jnp.float32)
+    scores = form.scale * jnp.einsum("bkgth,bksh->bkgts", q, k, preferred_element_type=form.dtype)
     rows, columns = (n * form.block + jnp.arange(form.block) for n in (i, j))
     last = (
         jnp.minimum(start + rows, form.lengths[1] - 1)
@@ -117,7 +148,8 @@ def _scores(form: _Form, operands, q, k, i, j, start) -> jax.Array:
     )
     if form.bias is not None:
         bias = _lifted(form.bias(operands, rows, columns), scores.shape)
-        scores += jnp.maximum(bias, MASK_VALUE)  # -inf would make NaN in a row that sees nothing
+        # -inf would make NaN in a row that sees nothing
+        scores += jnp.maximum(bias, MASK_VALUE).astype(form.dtype)
     if form.mask is not None:
         seen = seen & _lifted(form.mask(operands, rows, columns)[..., None, :, :], scores.shape)
     return jnp.where(seen, scores, MASK_VALUE)
@@ -130,22 +162,14 @@ def _lifted(x, shape) -> jax.Array:
     return x.reshape(*(1,) * (4 - x.ndim), *x.shape[:-3], *heads, *x.shape[-2:])
 
 
-def _last(form: _Form, i, blocks: int, start):
-    """How many blocks of keys the block i of queries sees."""
-    return (
-        jnp.minimum(blocks, (start + (i + 1) * form.block - 1) // form.block + 1)
-        if form.causal
-        else blocks
-    )
+def _meet(form: _Form, i, j, start):
+    """Whether the block i of queries may see the block j of keys; the first always, for a sum."""
+    return (j == 0) | (j * form.block < start + (i + 1) * form.block)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _attend(form, q, k, v, start, operands):
-    return _forward(form, q, k, v, start, operands)[0]
-
-
-def _forward(form: _Form, q, k, v, start, operands):
-    """The result [blocks, B, K, G, block, H], and what the gradient needs."""
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _attend(form: _Form, q, k, v, start, operands) -> tuple[jax.Array, jax.Array]:
+    """The result [blocks, B, K, G, block, H], and the logarithm of each softmax's denominator."""
 
     def rows(own):
         i, q_i = own
@@ -159,70 +183,62 @@ def _forward(form: _Form, q, k, v, start, operands):
                 "bkgts,bksh->bkgth",
                 weights.astype(v.dtype),
                 v[j],
-                preferred_element_type=jnp.float32,
+                preferred_element_type=form.dtype,
             )
             return new, total * shrink + weights.sum(-1), mixed * shrink[..., None] + values
 
-        lowest = jnp.full(q_i.shape[:-1], MASK_VALUE, jnp.float32)
-        empty = lowest, jnp.zeros_like(lowest), jnp.zeros(q_i.shape, jnp.float32)
-        most, total, mixed = jax.lax.fori_loop(0, _last(form, i, len(k), start), step, empty)
-        return (mixed / total[..., None]).astype(v.dtype), most + jnp.log(total)
+        lowest = jnp.full(q_i.shape[:-1], MASK_VALUE, form.dtype)
+        empty = lowest, jnp.zeros_like(lowest), jnp.zeros(q_i.shape, form.dtype)
+        seen = _meet(form, i, jnp.arange(len(k)), start).sum() if form.causal else len(k)
+        most, total, mixed = jax.lax.fori_loop(0, seen, step, empty)
+        return mixed / total[..., None], most + jnp.log(total)
 
-    out, log_total = jax.lax.map(rows, (jnp.arange(len(q)), q))
-    return out, (q, k, v, start, operands, out, log_total)
-
-
-def _backward(form: _Form, kept, d_out):
-    q, k, v, start, operands, out, log_total = kept
-    leaves, structure = jax.tree.flatten(operands)
-    floating = [jnp.issubdtype(jnp.result_type(leaf), jnp.inexact) for leaf in leaves]
-    learned = [leaf for leaf, yes in zip(leaves, floating, strict=True) if yes]
-
-    def merged(learned):
-        given = iter(learned)
-        return jax.tree.unflatten(
-            structure, [next(given) if yes else x for x, yes in zip(leaves, floating, strict=True)]
-        )
-
-    def rows(carry, own):
-        i, q_i, d_i, out_i, log_i = own
-        d_i = d_i.astype(jnp.float32)
-        inner = (d_i * out_i.astype(jnp.float32)).sum(-1)
-
-        def step(j, carry):
-            d_q, d_k, d_v, d_learned = carry
-
-            def of(learned, q_i, k_j):
-                return _scores(form, merged(learned), q_i, k_j, i, j, start)
-
-            scores, pull = jax.vjp(of, learned, q_i, k[j])
-            weights = jnp.exp(scores - log_i[..., None])
-            d_weights = jnp.einsum("bkgth,bksh->bkgts", d_i, v[j].astype(jnp.float32))
-            more_learned, more_q, more_k = pull(weights * (d_weights - inner[..., None]))
-            more_v = jnp.einsum("bkgts,bkgth->bksh", weights, d_i)
-            d_k, d_v = d_k.at[j].add(more_k.astype(jnp.float32)), d_v.at[j].add(more_v)
-            return (
-                d_q + more_q.astype(jnp.float32),
-                d_k,
-                d_v,
-                jax.tree.map(jnp.add, d_learned, more_learned),
-            )
-
-        begin = jnp.zeros(q_i.shape, jnp.float32), *carry
-        d_q, *carry = jax.lax.fori_loop(0, _last(form, i, len(k), start), step, begin)
-        return tuple(carry), d_q
-
-    zeros = (
-        jnp.zeros(k.shape, jnp.float32),
-        jnp.zeros(v.shape, jnp.float32),
-        jax.tree.map(jnp.zeros_like, learned),
-    )
-    (d_k, d_v, d_learned), d_q = jax.lax.scan(
-        rows, zeros, (jnp.arange(len(q)), q, d_out, out, log_total)
-    )
-    given = iter(d_learned)
-    d_operands = jax.tree.unflatten(structure, [next(given) if yes else None for yes in floating])
-    return d_q.astype(q.dtype), d_k.astype(k.dtype), d_v.astype(v.dtype), None, d_operands
+    return jax.lax.map(rows, (jnp.arange(len(q)), q))
 
 
-_attend.defvjp(_forward, _backward)
+@_attend.defjvp
+def _attend_jvp(form: _Form, primals, tangents):
+    """For scores s, with z_i the logarithm of the denominator of query i, and result o_i:
+
+        dz_i = sum_j w_ij ds_ij,    do_i = sum_j w_ij (ds_ij v_j + dv_j) - dz_i o_i
+        w_ij = exp(s_ij - z_i)
+
+    A loop over blocks that is linear in the tangents, so JAX transposes it into the gradient. The
+    checkpoint keeps no block of scores for that, but computes each again.
+    """
+    out, log_total = _attend(form, *primals)
+    q, k, v, start, operands = primals
+    d_q, d_k, d_v, _, d_operands = tangents
+    # the transposed loop adds up gradients in these dtypes
+    q, k, v, d_q, d_k, d_v = (x.astype(form.dtype) for x in (q, k, v, d_q, d_k, d_v))
+    pairs = np.indices((len(q), len(k)), np.int32).reshape(2, -1)
+    if form.start is not None:
+        pairs = pairs[:, _meet(form, *pairs, form.start)]
+
+    def terms(i, j):
+        """What the block j of keys adds to dz and to the sum in do, of the block i of queries."""
+
+        def scores(operands, q_i, k_j):
+            return _scores(form, operands, q_i, k_j, i, j, start)
+
+        s, d_s = jax.jvp(scores, (operands, q[i], k[j]), (d_operands, d_q[i], d_k[j]))
+        weights = jnp.exp(s - log_total[i][..., None])
+        d_weights = weights * d_s
+        d_mixed = jnp.einsum("bkgts,bksh->bkgth", d_weights, v[j])
+        d_mixed += jnp.einsum("bkgts,bksh->bkgth", weights, d_v[j])
+        return d_weights.sum(-1), d_mixed
+
+    @partial(jax.checkpoint, prevent_cse=False)
+    def terms_seen(i, j):
+        if not form.causal or form.start is not None:
+            return terms(i, j)
+        zeros = jnp.zeros_like(log_total[i]), jnp.zeros_like(out[i])
+        return jax.lax.cond(_meet(form, i, j, start), lambda: terms(i, j), lambda: zeros)
+
+    def step(sums, pair):
+        added = zip(sums, terms_seen(*pair), strict=True)
+        return tuple(total.at[pair[0]].add(term) for total, term in added), None
+
+    zeros = jnp.zeros_like(log_total), jnp.zeros_like(out)
+    (d_log_total, d_mixed), _ = jax.lax.scan(step, zeros, tuple(pairs))
+    return (out, log_total), (d_mixed - d_log_total[..., None] * out, d_log_total)

@@ -5,6 +5,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+from jax import export
 
 from jrope.attention.blocked import blocked_attention
 from jrope.attention.dense import attention
@@ -28,9 +29,10 @@ def make_attention_fn(
     """A function `attend(q, k, v, q_state, k_state, layer=)` that layers of a forward pass share.
 
     It takes rotated q [B, T, N, H], k and v [B, S, N, H], and what the encoding keeps of their
-    tokens in that layer. Up to `MIN_BLOCKED_QUERIES` queries it is `attention`, with the bias of
-    positions made once. Above, it is `blocked_attention`, with biases made again for each block. A
-    bias that depends on content (CoPE) needs all scores at once, at any length.
+    tokens in that layer. Up to `MIN_BLOCKED_QUERIES` queries, and for a symbolic number of them
+    (`jax.export`), it is `attention`, with the bias of positions made once. Above, it is
+    `blocked_attention`, with biases made again for each block. A bias that depends on content
+    (CoPE) needs all scores at once, at any length.
 
     Args:
       encoding, params: of these layers: what `Encoding.layer` returns.
@@ -44,13 +46,16 @@ def make_attention_fn(
     rows, columns = q_positions.shape[-1], k_positions.shape[-1]
     scale = encoding.softmax_scale(head_dim)
     query_scale = encoding.query_scale(params, q_positions)
+    _check_rank(encoding, "query_scale", query_scale, 2)
 
     def bias(encoding, params, q_positions, k_positions):
-        return encoding.bias(params, q_positions, k_positions, num_heads=num_heads)
+        made = encoding.bias(params, q_positions, k_positions, num_heads=num_heads)
+        return _check_rank(encoding, "bias", made, 4)
 
     def content_bias(q, k, mask, *, layer):
         options = {"layer": layer, "mask": mask, "scale": scale}
-        return encoding.content_bias(params, q, k, q_positions, k_positions, **options)
+        made = encoding.content_bias(params, q, k, q_positions, k_positions, **options)
+        return _check_rank(encoding, "content_bias", made, 4)
 
     def mask(start, token_mask, rows, columns):
         """Whether the queries of these rows see the keys of these columns: bool [1 or B, T, S]."""
@@ -93,7 +98,7 @@ def make_attention_fn(
             scale=scale,
         )
 
-    if rows > MIN_BLOCKED_QUERIES:
+    if not export.is_symbolic_dim(rows) and rows > MIN_BLOCKED_QUERIES:
         q, k = (
             jax.ShapeDtypeStruct((batch, n, num_heads, head_dim), jnp.float32)
             for n in (rows, columns)
@@ -118,6 +123,14 @@ def make_attention_fn(
         )
 
     return attend
+
+
+def _check_rank(encoding, name: str, array, most: int):
+    """The array; raises ValueError if it has more axes than scores: position ids have several."""
+    if array is not None and array.ndim > most:
+        wanted = "position ids must be [T] or [B, T]: those of several axes are for Rope(axes=...)"
+        raise ValueError(f"{encoding}: {wanted}; its {name} has shape {array.shape}")
+    return array
 
 
 def _check_states(*states):

@@ -7,12 +7,13 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
-from jrope import checks, exact
+from jrope import arguments, checks, exact
 from jrope.encoding import Encoding
 
 __all__ = ["Alibi", "alibi", "alibi_slopes"]
 
 
+@arguments.checked()
 def alibi_slopes(num_heads: int) -> np.ndarray:
     """ALiBi's slope of each head, float32 [N]: `2^(-8 (h+1) / N)` where N is a power of two.
 
@@ -33,6 +34,7 @@ def alibi_slopes(num_heads: int) -> np.ndarray:
     return np.concatenate([geometric(lower), higher]).astype(np.float32)
 
 
+@arguments.checked(q_positions="ids [..., T]", k_positions="ids [..., S]")
 def alibi(q_positions: ArrayLike, k_positions: ArrayLike, *, num_heads: int) -> jax.Array:
     """Attention with linear biases: `-slope_h * |q_position - k_position|`, float32 [..., N, T, S].
 

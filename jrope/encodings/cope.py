@@ -7,13 +7,21 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jrope import checks, exact
+from jrope import arguments, checks, exact
 from jrope.encoding import Encoding
 
 __all__ = ["Cope", "cope"]
 
 
 @checks.renamed(visible="mask")
+@arguments.checked(
+    table="floating [P, D]",
+    q="floating [..., T, N, H]",
+    k="floating [..., S, K, H]",
+    q_positions="ids [..., T]",
+    k_positions="ids [..., S]",
+    mask="bool [..., T, S]",
+)
 def cope(
     table: jax.Array,
     q: jax.Array,
@@ -57,6 +65,9 @@ def cope(
             f"cope: q and k must have the same heads and features, got shapes {shapes}"
         )
     table, q, k = (x.astype(jnp.float32) for x in (table, q, k))
+    ids = q_positions.shape[:-1], k_positions.shape[:-1]
+    lead = jnp.broadcast_shapes(q.shape[:-3], k.shape[:-3], *ids)
+    q, k = (jnp.broadcast_to(x, (*lead, *x.shape[-3:])) for x in (q, k))
     scores = jnp.einsum("...tnh,...snh->...nts", q, k)
     scores *= q.shape[-1] ** -0.5 if scale is None else scale
 
@@ -93,6 +104,7 @@ class Cope(Encoding):
     max_positions: int = 64
 
     def __post_init__(self):
+        arguments.check_fields(self)
         checks.at_least("Cope", "max_positions", self.max_positions, 1)
 
     def init(self, key, *, features, num_heads, head_dim, num_layers):

@@ -7,12 +7,16 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jrope import checks, exact
+from jrope import arguments, checks, exact
 from jrope.encoding import Encoding
 
 __all__ = ["Fire", "fire"]
 
 
+_PARAMS = ("c", "multiplier", "hidden_kernel", "hidden_bias", "out_kernel", "out_bias")
+
+
+@arguments.checked(q_positions="ids [..., T]", k_positions="ids [..., S]")
 def fire(
     params: dict[str, jax.Array],
     q_positions: ArrayLike,
@@ -41,10 +45,13 @@ def fire(
       q_positions: [..., T] and k_positions: [..., S], position ids.
       threshold: L before it is multiplied.
     """
+    if missing := [name for name in _PARAMS if name not in params]:
+        raise ValueError(f"fire: params must have {', '.join(_PARAMS)}, got none of {missing}")
     params = jax.tree.map(lambda p: jnp.asarray(p, jnp.float32), params)
     distances = exact.distance(q_positions, k_positions)[0].astype(jnp.float32)
     c, least = jnp.abs(params["c"]), jnp.abs(params["multiplier"] * threshold)
     farthest = jnp.maximum(jnp.asarray(q_positions, jnp.float32), least)[..., :, None]
+    distances, farthest = exact.of_one_rank(distances, farthest)
     x = jnp.log1p(c * distances) / (jnp.log1p(c * farthest) + 1e-6)
 
     def lifted(vector):
@@ -75,6 +82,7 @@ class Fire(Encoding):
     threshold: float = 512.0
 
     def __post_init__(self):
+        arguments.check_fields(self)
         checks.at_least("Fire", "hidden", self.hidden, 1)
         checks.positive("Fire", "c", self.c)
         checks.positive("Fire", "threshold", self.threshold)

@@ -6,11 +6,13 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
+from jrope import arguments, exact
 from jrope.encoding import Encoding
 
 __all__ = ["ForgettingGate", "forgetting"]
 
 
+@arguments.checked(q_total="floating [..., N, T]", k_total="floating [..., N, S]")
 def forgetting(q_total, k_total) -> jax.Array:
     """The bias of a forgetting gate, float32 [..., N, T, S].
 
@@ -26,7 +28,8 @@ def forgetting(q_total, k_total) -> jax.Array:
     Args:
       q_total: [..., N, T] and k_total: [..., N, S], c at the queries and keys.
     """
-    q_total, k_total = (jnp.asarray(total, jnp.float32) for total in (q_total, k_total))
+    totals = (jnp.asarray(total, jnp.float32) for total in (q_total, k_total))
+    q_total, k_total = exact.of_one_rank(*totals)
     return -jnp.abs(q_total[..., :, None] - k_total[..., None, :])
 
 

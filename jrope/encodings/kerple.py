@@ -7,12 +7,15 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jrope import exact
+from jrope import arguments, exact
 from jrope.encoding import Encoding
 
 __all__ = ["KerpleLog", "KerplePower", "kerple_log", "kerple_power"]
 
 
+@arguments.checked(
+    r1="real [N]", r2="real [N]", q_positions="ids [..., T]", k_positions="ids [..., S]"
+)
 def kerple_log(
     r1: ArrayLike, r2: ArrayLike, q_positions: ArrayLike, k_positions: ArrayLike
 ) -> jax.Array:
@@ -28,6 +31,9 @@ def kerple_log(
     return -r1 * jnp.log1p(r2 * distances)
 
 
+@arguments.checked(
+    r1="real [N]", r2="real [N]", q_positions="ids [..., T]", k_positions="ids [..., S]"
+)
 def kerple_power(
     r1: ArrayLike, r2: ArrayLike, q_positions: ArrayLike, k_positions: ArrayLike
 ) -> jax.Array:
@@ -41,7 +47,9 @@ def kerple_power(
       q_positions: [..., T] and k_positions: [..., S], position ids.
     """
     distances, r1, r2 = _aligned(r1, r2, q_positions, k_positions)
-    return -r1 * distances**r2
+    apart = distances > 0
+    # the slope of 0^r2 is infinite for r2 < 1: a gradient by positions would be NaN
+    return jnp.where(apart, -r1 * jnp.where(apart, distances, 1) ** r2, 0)
 
 
 def _aligned(r1, r2, q_positions, k_positions):

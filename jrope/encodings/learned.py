@@ -5,10 +5,9 @@ from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import ArrayLike
 
-from jrope import checks
+from jrope import arguments, checks
 from jrope.encoding import Encoding
 
 __all__ = ["Learned", "lookup"]
@@ -17,6 +16,7 @@ Mode = Literal["nan", "clip"]
 MODES = ("nan", "clip")
 
 
+@arguments.checked(table="floating [L, D]", positions="ids")
 def lookup(table: jax.Array, positions: ArrayLike, *, mode: Mode = "nan") -> jax.Array:
     """Rows of a learned table [max_length, dim] at positions [...], as [..., dim] in its dtype.
 
@@ -36,21 +36,18 @@ def lookup(table: jax.Array, positions: ArrayLike, *, mode: Mode = "nan") -> jax
       TypeError: if positions are not integers.
       ValueError: if the mode is unknown.
     """
-    checks.one_of("lookup", "mode", mode, MODES)
-    rows, dtype = table.shape[0], jnp.result_type(positions)
-    if not jnp.issubdtype(dtype, jnp.integer):
-        raise TypeError(f"lookup: positions must be integers, got {dtype}")
+    rows, ids = table.shape[0], checks.host(positions)
+    if not jnp.issubdtype(ids.dtype, jnp.integer):
+        raise TypeError(f"lookup: positions must be integers, got {ids.dtype}")
     if mode == "clip":
-        return table[jnp.clip(jnp.asarray(positions), 0, rows - 1)]
-    if checks.is_concrete(positions) and np.size(positions):
-        ids = np.asarray(positions)
+        return table[jnp.asarray(ids.clip(0, rows - 1))]
+    if checks.is_concrete(ids) and ids.size:
         low, high = ids.min(), ids.max()
         if low < 0 or high >= rows:
             allowed = f"within 0..{rows - 1}, the rows of the table"
             raise IndexError(f"lookup: positions must be {allowed}, got {low}..{high}")
-    positions = jnp.asarray(positions)
-    inside = (positions >= 0) & (positions < rows)
-    values = table[jnp.where(inside, positions, 0)]
+    inside = (ids >= 0) & (ids < rows)
+    values = table[jnp.where(inside, ids, 0)]
     return jnp.where(inside[..., None], values, jnp.full((), jnp.nan, table.dtype))
 
 
@@ -74,6 +71,7 @@ class Learned(Encoding):
     mode: Mode = "nan"
 
     def __post_init__(self):
+        arguments.check_fields(self)
         checks.at_least("Learned", "max_length", self.max_length, 1)
         checks.at_least("Learned", "scale", self.scale, 0)
         checks.one_of("Learned", "mode", self.mode, MODES)

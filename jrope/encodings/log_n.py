@@ -7,12 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jrope import checks
+from jrope import arguments, checks
 from jrope.encoding import Encoding
 
 __all__ = ["LogN", "log_n"]
 
 
+@arguments.checked(positions="ids")
 def log_n(positions, *, original_length: int) -> jax.Array:
     """What multiplies the scores of a query, float32 [..., T] by its position.
 
@@ -48,6 +49,7 @@ class LogN(Encoding):
     original_length: int
 
     def __post_init__(self):
+        arguments.check_fields(self)
         checks.at_least("LogN", "original_length", self.original_length, 2)
 
     def query_scale(self, params, positions):

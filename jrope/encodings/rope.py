@@ -9,13 +9,13 @@ Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding",
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jrope import checks, exact, lowering
+from jrope import arguments, checks, exact, lowering
 from jrope.encoding import Encoding
 from jrope.scalings.axes import Axial, Sections
 from jrope.spectrum import LearnedSpectrum, Scaling, Spectrum, spectrum
@@ -26,6 +26,7 @@ Layout = Literal["interleaved", "half"]
 LAYOUTS = ("interleaved", "half")
 
 
+@arguments.checked(positions="ids")
 def rotation_tables(positions, spectrum: Spectrum | LearnedSpectrum) -> tuple[jax.Array, jax.Array]:
     """`amplitude * cos` and `amplitude * sin` of every angle: positions [...] -> two [..., P].
 
@@ -36,12 +37,13 @@ def rotation_tables(positions, spectrum: Spectrum | LearnedSpectrum) -> tuple[ja
     Raises:
       ValueError: if the spectrum has axes that positions lack.
     """
-    _check_axes(np.shape(positions), spectrum.axes)
+    _check_axes(positions.shape, spectrum.axes)
     cos, sin = exact.tables(positions, spectrum.angle_operand, spectrum.axes)
     amplitude = jnp.asarray(spectrum.amplitude, jnp.float32)
     return cos * amplitude, sin * amplitude
 
 
+@arguments.checked(x="floating [..., T, N, H]", cos="floating", sin="floating")
 def apply_rotary(x, cos, sin, *, layout: Layout = "interleaved") -> jax.Array:
     """Rotates the first 2P features of every head by `rotation_tables`; the others pass unchanged.
 
@@ -60,6 +62,9 @@ def apply_rotary(x, cos, sin, *, layout: Layout = "interleaved") -> jax.Array:
       TypeError: if x is not floating.
     """
     x = jnp.asarray(x)
+    if not cos.ndim or cos.shape != sin.shape:
+        shapes = f"{cos.shape} and {sin.shape}"
+        raise ValueError(f"apply_rotary: cos and sin must be [..., T, P], got {shapes}")
     pairs = cos.shape[-1]
     _check(x, cos.shape[:-1], pairs, layout)
     dtype = jnp.promote_types(x.dtype, jnp.float32)
@@ -75,6 +80,7 @@ def _turn(pairs, cos, sin, axis) -> jax.Array:
     return pairs * cos + jnp.flip(pairs, axis) * jnp.concatenate([-sin, sin], axis)
 
 
+@arguments.checked(x="floating [..., T, N, H]", positions="ids", spectrum="any")
 def rotate(
     x, positions, spectrum: Spectrum | LearnedSpectrum, *, layout: Layout = "interleaved"
 ) -> jax.Array:
@@ -100,7 +106,7 @@ def rotate(
     if not isinstance(spectrum, Spectrum | LearnedSpectrum):
         example = f"such as jrope.spectrum({np.shape(x)[-1]})"
         raise TypeError(f"rotate: spectrum must be a jrope.Spectrum, {example}, got {spectrum!r}")
-    x, shape = jnp.asarray(x), np.shape(positions)
+    x, shape = jnp.asarray(x), positions.shape
     if spectrum.axes is not None and len(shape) >= x.ndim - 1:
         _check_axes(shape, spectrum.axes)
         shape = shape[1:]
@@ -110,6 +116,7 @@ def rotate(
     return apply_rotary(x, *rotation_tables(positions, spectrum), layout=layout)
 
 
+@arguments.checked(k="floating [..., T, N, H]", positions="ids")
 def rerotate(
     k,
     positions,
@@ -141,6 +148,7 @@ def rerotate(
     return rotate(k, positions, new.minus(old), layout=layout)  # type: ignore[arg-type]
 
 
+@arguments.checked(x="floating [..., T, N, H]", positions="ids")
 def rope(x, positions, *, base: float = 10_000.0, layout: Layout = "interleaved") -> jax.Array:
     """RoPE in one call: `rotate` all features of x [..., T, N, H] by the spectrum of that base."""
     return rotate(x, positions, spectrum(x.shape[-1], base=base), layout=layout)
@@ -156,14 +164,6 @@ def _check_axes(shape, axes):
 
 def _check(x, shape, pairs, layout):
     """The errors of `rotate` and `apply_rotary`, found before XLA finds them."""
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout must be one of {LAYOUTS}, got {layout!r}")
-    if not jnp.issubdtype(x.dtype, jnp.floating):
-        raise TypeError(f"x must be floating, got {x.dtype}")
-    if x.ndim < 3:
-        raise ValueError(
-            f"x must be [..., T, N, H] (positions, heads, features), got shape {x.shape}"
-        )
     if 2 * pairs > x.shape[-1]:
         features = f"x of shape {x.shape} has {x.shape[-1]} a head"
         raise ValueError(f"the spectrum rotates {2 * pairs} features, but {features}")
@@ -194,6 +194,10 @@ class Rope(Encoding):
         that has both uses both.
       axes: None, or `Sections` or `Axial` for positions of several axes [A, ..., T]; applied after
         the scaling.
+
+    Raises:
+      ValueError: if a field is out of its range; from `bind` and `rotation`, if the scaling depends
+        on the length of the sequence and none is given.
     """
 
     name: ClassVar[str] = "rope"
@@ -206,6 +210,10 @@ class Rope(Encoding):
     axes: Sections | Axial | None = None
 
     def __post_init__(self):
+        if isinstance(self.scaling, str | type):
+            wanted = "None or a value such as jrope.Yarn(factor=4.0, original_length=4096)"
+            raise TypeError(f"Rope: scaling must be {wanted}, got {self.scaling!r}")
+        arguments.check_fields(self)
         checks.positive("Rope", "base", self.base)
         checks.one_of("Rope", "layout", self.layout, LAYOUTS)
         if not 0 < self.rotary_fraction <= 1:
@@ -214,16 +222,25 @@ class Rope(Encoding):
             )
         checks.positive("Rope", "softmax_multiplier", self.softmax_multiplier)
 
-    def spectrum(self, head_dim: int, length=None) -> Spectrum | LearnedSpectrum:
-        """The spectrum, scaled, for heads of this size; some scalings need the current length."""
+    @arguments.checked()
+    def spectrum(self, head_dim: int, length: float | None = None) -> Spectrum | LearnedSpectrum:
+        """The spectrum, scaled, for heads of this size.
+
+        Some scalings depend on the length of the sequence; None is any up to the trained length.
+        """
         made = spectrum(int(head_dim * self.rotary_fraction), base=self.base)
         made = made if self.scaling is None else self.scaling(made, length=length)
         return made if self.axes is None else self.axes(made)
 
-    def softmax_scale(self, head_dim):
+    @arguments.checked()
+    def softmax_scale(self, head_dim: int):
         return head_dim**-0.5 * self.softmax_multiplier
 
     def bind(self, *, head_dim, length=None):
+        if length is None and getattr(self.scaling, "depends_on_length", False):
+            raise ValueError(
+                f"Rope: {self.scaling} depends on the length of the sequence: give length="
+            )
         return Rotary(self.spectrum(head_dim, length), self.layout, self.softmax_multiplier)
 
     def rotation(self, params, q_positions, k_positions, *, head_dim, length=None):
@@ -235,13 +252,17 @@ class Rope(Encoding):
 class Rotary(Encoding):
     """Rotation by a given spectrum, which is data: `Rope` bound to one head size and length."""
 
-    spectrum: Any
+    spectrum: Spectrum | LearnedSpectrum
     layout: Layout = "interleaved"
     softmax_multiplier: float = 1.0
 
     arrays: ClassVar[tuple[str, ...]] = ("spectrum",)
 
-    def softmax_scale(self, head_dim):
+    def __post_init__(self):
+        arguments.check_fields(self)
+
+    @arguments.checked()
+    def softmax_scale(self, head_dim: int):
         return head_dim**-0.5 * self.softmax_multiplier
 
     def rotation(self, params, q_positions, k_positions, *, head_dim, length=None):

@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jrope import checks, exact
+from jrope import arguments, checks, exact
 from jrope.encoding import Encoding
 
 __all__ = ["Sandwich", "sandwich"]
 
 
+@arguments.checked(q_positions="ids [..., T]", k_positions="ids [..., S]")
 def sandwich(
     q_positions: ArrayLike,
     k_positions: ArrayLike,
@@ -78,6 +79,7 @@ class Sandwich(Encoding):
     base: float = 10_000.0
 
     def __post_init__(self):
+        arguments.check_fields(self)
         _check("Sandwich", self.dim, self.base)
 
     def bias(self, params, q_positions, k_positions, *, num_heads):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jrope import checks, exact
+from jrope import arguments, checks, exact
 from jrope.encoding import Encoding
 
 __all__ = ["Sinusoidal", "sinusoidal"]
@@ -17,6 +17,7 @@ Layout = Literal["interleaved", "concatenated"]
 LAYOUTS = ("interleaved", "concatenated")
 
 
+@arguments.checked(positions="ids")
 def sinusoidal(
     positions: ArrayLike,
     dim: int,
@@ -58,7 +59,8 @@ def sinusoidal(
     cos, sin = exact.tables(positions, exact.phase_increments(frequencies))
     if layout == "concatenated":
         return jnp.concatenate([sin, cos], axis=-1)[..., :dim]
-    return jnp.stack([sin, cos], axis=-1).reshape((*cos.shape[:-1], -1))[..., :dim]
+    pairs = jnp.stack([sin, cos], axis=-1)
+    return pairs.reshape((*cos.shape[:-1], 2 * cos.shape[-1]))[..., :dim]
 
 
 def _check(owner: str, base: float, layout: Layout):
@@ -83,6 +85,7 @@ class Sinusoidal(Encoding):
     endpoint: bool = False
 
     def __post_init__(self):
+        arguments.check_fields(self)
         _check("Sinusoidal", self.base, self.layout)
 
     def embed(self, params, x, positions):

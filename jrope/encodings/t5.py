@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jrope import exact
+from jrope import arguments, checks, exact
 from jrope.encoding import Encoding
 
 __all__ = ["T5", "t5", "t5_bucket"]
@@ -36,6 +36,7 @@ def thresholds(buckets: int, max_distance: int) -> tuple[int, ...]:
     return (*range(single + 1), *(start(j) for j in range(1, rest)))
 
 
+@arguments.checked(relative="ids")
 def t5_bucket(
     relative: ArrayLike, *, buckets: int = 32, max_distance: int = 128, bidirectional: bool = False
 ) -> jax.Array:
@@ -51,13 +52,14 @@ def t5_bucket(
         not above the distances that have a bucket each.
       TypeError: if `relative` is not of integers.
     """
-    relative = jnp.asarray(relative)
+    _check_integers("t5_bucket: relative", relative)
     distances, after = exact.distance(jnp.zeros(1, jnp.int32), relative.reshape(-1))
     return _bucket(distances[0], after[0], buckets, max_distance, bidirectional).reshape(
         relative.shape
     )
 
 
+@arguments.checked(table="floating [B, N]", q_positions="ids [..., T]", k_positions="ids [..., S]")
 def t5(
     table: jax.Array,
     q_positions: ArrayLike,
@@ -81,13 +83,18 @@ def t5(
       ValueError, TypeError: as `t5_bucket`.
     """
     distances, after = exact.distance(q_positions, k_positions)
+    _check_integers("t5: q_positions and k_positions", distances)
     bucket = _bucket(distances, after, table.shape[0], max_distance, bidirectional)
     return jnp.moveaxis(jnp.asarray(table, jnp.float32)[bucket], -1, -3)
 
 
+def _check_integers(what: str, ids):
+    if not jnp.issubdtype(ids.dtype, jnp.integer):
+        raise TypeError(f"{what} must be integers, got {ids.dtype}")
+
+
 def _bucket(distances, after, buckets, max_distance, bidirectional):
-    if not jnp.issubdtype(distances.dtype, jnp.integer):
-        raise TypeError(f"t5: positions must be integers, got {distances.dtype}")
+    buckets, max_distance, bidirectional = checks.number((buckets, max_distance, bidirectional))
     _check("t5", buckets, max_distance, bidirectional)
     if bidirectional:
         buckets //= 2
@@ -129,6 +136,7 @@ class T5(Encoding):
     bidirectional: bool = False
 
     def __post_init__(self):
+        arguments.check_fields(self)
         _check("T5", self.buckets, self.max_distance, self.bidirectional)
 
     def init(self, key, *, features, num_heads, head_dim, num_layers):

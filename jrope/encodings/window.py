@@ -9,12 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jrope import checks, exact
+from jrope import arguments, checks, exact
 from jrope.encoding import Encoding
 
 __all__ = ["HardAlibi", "Window", "windowed"]
 
 
+@arguments.checked(q_positions="ids [..., T]", k_positions="ids [..., S]")
 def windowed(
     q_positions: ArrayLike, k_positions: ArrayLike, *, windows: Sequence[int | None]
 ) -> jax.Array:
@@ -56,10 +57,12 @@ class Window(Encoding):
     size: int
 
     def __post_init__(self):
+        arguments.check_fields(self)
         checks.at_least("Window", "size", self.size, 1)
 
     def bias(self, params, q_positions, k_positions, *, num_heads):
-        return windowed(q_positions, k_positions, windows=[self.size] * num_heads)
+        windows = [self.size] * checks.number(num_heads)
+        return windowed(q_positions, k_positions, windows=windows)
 
 
 @dataclass(frozen=True)
@@ -81,11 +84,13 @@ class HardAlibi(Encoding):
     windowed_heads: int | None = None
 
     def __post_init__(self):
+        arguments.check_fields(self)
         checks.at_least("HardAlibi", "window", self.window, 1)
         if self.windowed_heads is not None:
             checks.at_least("HardAlibi", "windowed_heads", self.windowed_heads, 0)
 
     def bias(self, params, q_positions, k_positions, *, num_heads):
+        num_heads = checks.number(num_heads)
         count = (num_heads + 1) // 2 if self.windowed_heads is None else self.windowed_heads
         if count > num_heads:
             most = f"at most the number of heads, {num_heads}, got {count}"

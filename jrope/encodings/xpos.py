@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jrope import checks, exact
+from jrope import arguments, checks, exact
 from jrope.encoding import Encoding
 from jrope.encodings.rope import LAYOUTS, Layout, apply_rotary, rotation_tables
 from jrope.spectrum import LearnedSpectrum, Spectrum, spectrum
@@ -41,6 +41,7 @@ def max_offset(scale_base: float) -> int:
     return min(math.floor(scale_base * _GREATEST_EXPONENT / math.log(1.4 / 0.4)), 2**31)
 
 
+@arguments.checked(positions="ids [..., T]")
 def xpos_scale(
     positions: ArrayLike, pairs: int, *, scale_base: float = 512.0, origin: int = 0
 ) -> jax.Array:
@@ -54,14 +55,14 @@ def xpos_scale(
     """
     checks.positive("xpos", "scale_base", scale_base)
     farthest = max_offset(scale_base)
-    if checks.is_concrete(positions) and np.size(positions):
-        ids = np.asarray(positions)
+    if checks.is_concrete(positions) and positions.size:
+        ids = checks.host(positions)
         low, high = ids.min(), ids.max()
         if int(low) < origin - farthest or int(high) > origin + farthest:
             allowed = f"within {farthest} of the origin, {origin}, where float32 ends"
             raise ValueError(f"xpos: positions must be {allowed}, got {low}..{high}")
-    shape = np.shape(positions)
-    at_origin = np.full((*shape[:-1], 1), origin)
+    shape = positions.shape
+    at_origin = np.full((1,) * len(shape), origin)
     away, before = (x.reshape(shape) for x in exact.distance(positions, at_origin))
     steps = jnp.where(before, -1.0, 1.0) * away.astype(jnp.float32)
     log_zeta = np.log((np.arange(pairs) / pairs + 0.4) / 1.4) / scale_base
@@ -70,6 +71,12 @@ def xpos_scale(
     return jnp.where((away <= np.uint32(farthest))[..., None], scale, jnp.nan)
 
 
+@arguments.checked(
+    q="floating [..., T, N, H]",
+    k="floating [..., S, K, H]",
+    q_positions="ids [..., T]",
+    k_positions="ids [..., S]",
+)
 def xpos(
     q: jax.Array,
     k: jax.Array,
@@ -135,6 +142,7 @@ class XPos(Encoding):
     layout: Layout = "interleaved"
 
     def __post_init__(self):
+        arguments.check_fields(self)
         checks.positive("XPos", "base", self.base)
         checks.positive("XPos", "scale_base", self.scale_base)
         checks.one_of("XPos", "layout", self.layout, LAYOUTS)

@@ -6,6 +6,13 @@ from jrope.encodings.rope import Rope
 from jrope.huggingface import facts
 from jrope.huggingface.keys import Keys
 
+# The size of a head by its names (JetMoE's, T5's), the width, and the number of heads.
+SIZES = (
+    ("head_dim", "kv_channels", "d_kv"),
+    ("hidden_size", "n_embd", "d_model"),
+    ("num_attention_heads", "n_head", "n_heads", "num_heads"),
+)
+
 
 def rotating_head(model: Keys, layer_type: str | None) -> tuple[str, int | None]:
     """The key and the size of the head, or of its rotating part; None for an unknown size."""
@@ -13,9 +20,9 @@ def rotating_head(model: Keys, layer_type: str | None) -> tuple[str, int | None]
         return "qk_rope_head_dim", model.size("qk_rope_head_dim")
     if layer_type == "full_attention" and model.size("global_head_dim"):
         return "global_head_dim", model.size("global_head_dim")
-    given = model.size("head_dim") or model.size("kv_channels")  # the latter in JetMoE
-    width = model.size("hidden_size") or model.size("n_embd")
-    heads = model.size("num_attention_heads") or model.size("n_head")
+    if layer_type == "sliding_attention" and model.size("swa_head_dim"):
+        return "swa_head_dim", model.size("swa_head_dim")
+    given, width, heads = (next(filter(None, map(model.size, keys)), None) for keys in SIZES)
     return "head_dim", given or (width // heads if width and heads else None)
 
 
@@ -38,7 +45,8 @@ def rotary_fraction(model: Keys, rope: Keys, layer_type: str | None) -> float:
     features = model.size("rotary_dim")
     if features is None:
         share = facts.ROTARY_FRACTION.get(model.model_type, 1.0) if share is None else share
-        return share or model.refuse("rotary_dim", None, "is missing from the config")
+        why = "is missing from the config"
+        return share or model.refuse("rotary_dim", None, why, "add rotary_dim")
     if not size or not 0 < features <= size:
         model.refuse("rotary_dim", features, f"does not fit the head dim {size!r}")
     if share is not None and int(size * share) != features:

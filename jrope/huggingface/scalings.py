@@ -1,5 +1,7 @@
 """The scaling of a published model, from its config and the rope parameters of a layer."""
 
+import math
+
 from jrope.huggingface import facts
 from jrope.huggingface.heads import rotating_share
 from jrope.huggingface.keys import Keys
@@ -50,26 +52,27 @@ def _original_length(model: Keys, rope: Keys):
     key = "original_max_position_embeddings"
     inside, outside = rope.length(key), model.length(key)
     length = inside if outside is None else outside
-    return rope.refuse(key, None, "is missing") if length is None else length
+    return rope.refuse(key, None, "is missing", f"add {key}") if length is None else length
 
 
 def _longest(model: Keys):
     """The longest sequence that the model is meant for."""
     length = model.either(model.length, "max_position_embeddings", "n_positions")
     if length is None:
-        model.refuse("max_position_embeddings", None, "is missing from the config")
+        add = "add max_position_embeddings"
+        model.refuse("max_position_embeddings", None, "is missing from the config", add)
     return length
 
 
-def _factor(model: Keys, rope: Keys, original_length):
-    """The factor, or the ratio of the config's two lengths."""
+def _factor(model: Keys, rope: Keys, original_length, above: float):
+    """The factor, or the ratio of the config's two lengths if that is above a number."""
     factor = rope.number("factor")
     if factor is not None:
         return factor
     longest = _longest(model)
-    if not original_length < longest:
+    if not longest / original_length > above:
         ratio = f"{longest!r} over original_max_position_embeddings={original_length!r} is none"
-        rope.refuse("factor", None, f"is missing, and {ratio}")
+        rope.refuse("factor", None, f"is missing, and {ratio}", "add factor")
     return longest / original_length
 
 
@@ -88,13 +91,13 @@ def _dynamic(model: Keys, rope: Keys) -> DynamicNTK | NTK:
 def _yarn(model: Keys, rope: Keys) -> Yarn:
     original_length = _original_length(model, rope)
     if "factor" not in rope.given:  # null means the ratio of the lengths; no key is a mistake
-        rope.refuse("factor", None, "is missing from the rope parameters")
+        rope.refuse("factor", None, "is missing from the rope parameters", "add factor")
     rope.flag("finetuned", True)  # in the first YaRN configs; it does not change the scaling
     if model.model_type in facts.SCALED_QUERIES:
         for unused in ("llama_4_scaling_beta", "max_position_embeddings"):
             rope.number(unused)
     return Yarn(
-        _factor(model, rope, original_length),
+        _factor(model, rope, original_length, above=1),
         original_length,
         beta_fast=rope.number("beta_fast") or 32.0,  # 0 counts as missing
         beta_slow=rope.number("beta_slow") or 1.0,
@@ -114,7 +117,8 @@ def _longrope(model: Keys, rope: Keys) -> LongRope:
         one = "must be one amplitude for both lists"
         rope.refuse("short_mscale, long_mscale", amplitudes, one)
     short, long = rope.numbers("short_factor"), rope.numbers("long_factor")
-    factor = _factor(model, rope, original_length)
+    # MiniCPM3 has lists for its trained length: a ratio of 1
+    factor = _factor(model, rope, original_length, above=math.nextafter(1, 0))
     return LongRope(short, long, original_length, factor, amplitudes.pop())
 
 

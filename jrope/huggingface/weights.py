@@ -15,7 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from jrope import arguments
 
+
+@arguments.checked(weight="array")
 def to_half(weight: ArrayLike, *, num_heads: int, rotary_dim: int | None = None, axis: int = 0):
     """A query or key weight for the layout "half", from one for "interleaved".
 
@@ -37,6 +40,7 @@ def to_half(weight: ArrayLike, *, num_heads: int, rotary_dim: int | None = None,
     return _reorder("to_half", weight, num_heads, rotary_dim, axis)
 
 
+@arguments.checked(weight="array")
 def to_interleaved(
     weight: ArrayLike, *, num_heads: int, rotary_dim: int | None = None, axis: int = 0
 ):
@@ -48,14 +52,17 @@ def to_interleaved(
 
 
 def _reorder(owner: str, weight, num_heads: int, rotary_dim: int | None, axis: int):
+    if not -np.ndim(weight) <= axis < np.ndim(weight):
+        raise ValueError(f"{owner}: axis must be one of weight {np.shape(weight)}, got {axis}")
     rows = np.shape(weight)[axis]
     if num_heads < 1 or rows % num_heads:
         heads = f"do not divide into num_heads={num_heads} heads"
-        raise ValueError(f"{owner}: {rows} rows along axis {axis} {heads}")
+        given = f"{rows} rows along axis {axis} of weight {np.shape(weight)}"
+        raise ValueError(f"{owner}: {given} {heads}")
     head_dim = rows // num_heads
     rotating: int = head_dim if rotary_dim is None else rotary_dim
     if rotating % 2 or not 0 <= rotating <= head_dim:
-        allowed = f"even and at most the {head_dim} rows of a head"
+        allowed = f"even and at most the {head_dim} rows of a head of weight {np.shape(weight)}"
         raise ValueError(f"{owner}: rotary_dim must be {allowed}, got {rotating}")
     half = np.arange(rotating).reshape(-1, 2).T.ravel()
     first = half if owner == "to_half" else np.argsort(half)

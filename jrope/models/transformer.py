@@ -8,27 +8,18 @@ a few more tokens, `abstract` the structure; all for plain `jax.jit`, `jax.vmap`
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from jrope import checks
+from jrope import arguments, checks
 from jrope.attention import make_attention_fn
 from jrope.encoding import Encoding
+from jrope.models.cache import Cache
 
-__all__ = [
-    "Cache",
-    "Transformer",
-    "TransformerConfig",
-    "abstract",
-    "apply",
-    "decode",
-    "empty_cache",
-    "init",
-]
+__all__ = ["Transformer", "TransformerConfig", "abstract", "apply", "decode", "init"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +46,7 @@ class TransformerConfig:
     causal: bool = True
 
     def __post_init__(self):
+        arguments.check_fields(self)
         for name in ("vocabulary", "features", "layers", "heads", "mlp_ratio"):
             checks.at_least("TransformerConfig", name, getattr(self, name), 1)
         if self.features % self.heads:
@@ -82,25 +74,6 @@ class TransformerConfig:
     def apply(self, params: nnx.State, tokens, positions, **options) -> jax.Array:
         """`jrope.transformer.apply` with the structure of this config."""
         return apply(abstract(self), params, tokens, positions, **options)
-
-
-class Cache(NamedTuple):
-    """Keys and values of the tokens so far, in columns of which the first `used` are filled.
-
-    Keys are stored rotated. A spectrum that changes in the middle of a sequence needs them rotated
-    again by `jrope.rerotate`, which takes [..., S, N, H].
-    """
-
-    keys: tuple[
-        jax.Array, ...
-    ]  # of each layer [B, N, S, H], as the products of attention read them
-    values: tuple[jax.Array, ...]  # likewise
-    positions: jax.Array  # [B, S], or [A, B, S] for ids of several axes
-    token_mask: jax.Array  # [B, S]: filled, and not padding
-    used: jax.Array  # scalar
-    states: tuple[
-        Any, ...
-    ]  # of each layer, what the encoding keeps of tokens: [B, ..., S], or None
 
 
 class Block(nnx.Module):
@@ -164,6 +137,9 @@ class Transformer(nnx.Module):
           token_mask: [B, T], false for padding, which no token sees; None where there is none.
         """
         encoding = self.config.encoding if encoding is None else encoding
+        positions, token_mask = self._checked(
+            "Transformer", encoding, tokens, positions, token_mask
+        )
         ids = checks.host(positions)  # concrete inside jit, where they can be
         length = ids.max() + 1 if ids.size else 0
 
@@ -188,62 +164,71 @@ class Transformer(nnx.Module):
         Args: as of a full pass.
 
         Raises:
-          ValueError: if the cache is known to have too little room (NaN logits inside jit), or a
-            length is needed.
+          TypeError, ValueError: as of a full pass; or if the cache is known not to hold the tokens
+            (NaN logits inside jit), or a length is needed.
         """
-        capacity, (batch, count), start = cache.token_mask.shape[1], tokens.shape, cache.used
+        positions, token_mask = self._checked("decode", encoding, tokens, positions, token_mask)
+        if not isinstance(cache, Cache):
+            raise TypeError(f"decode: cache must be a Cache of empty_cache, got {cache!r}")
+        (batch, count), start, capacity = tokens.shape, cache.used, cache.capacity
+        cache.check_fits(self.config, batch)
         if checks.is_concrete(start) and start + count > capacity:
             room = f"a cache of {capacity} columns, {start} of them used"
             raise ValueError(f"decode: {count} more tokens do not fit in {room}")
         encoding = self._of_any_length(capacity) if encoding is None else encoding
-        positions = jnp.broadcast_to(positions, (*positions.shape[:-2], batch, count))
         token_mask = jnp.ones((batch, count), bool) if token_mask is None else token_mask
-
-        def write(columns, new, axis):
-            at = [0] * new.ndim
-            at[axis] = start
-            return jax.lax.dynamic_update_slice(columns, new.astype(columns.dtype), at)
-
-        def read_last(columns):  # zeros at the start, when nothing is written
-            return jax.lax.dynamic_index_in_dim(
-                columns, jnp.maximum(start - 1, 0), -1, keepdims=False
-            )
+        begun, positions, is_whole = cache.add_tokens(positions, token_mask)
 
         def update_cache(index, encoding, params, x, k, v):
-            keys, values = (
-                write(columns[index], new.swapaxes(1, 2), 2)
-                for columns, new in ((cache.keys, k), (cache.values, v))
-            )
-            last = jax.tree.map(read_last, cache.states[index])
-            q_state = encoding.state(params, x, layer=index, last=last, token_mask=token_mask)
-            k_state = jax.tree.map(partial(write, axis=-1), cache.states[index], q_state)
-            return (
-                keys.swapaxes(1, 2),
-                values.swapaxes(1, 2),
-                q_state,
-                k_state,
-                (keys, values, k_state),
-            )
+            last = cache.last_state(index)
+            state = encoding.state(params, x, layer=index, last=last, token_mask=token_mask)
+            keys, values, states = written = cache.add_layer(index, k, v, state)
+            return keys.swapaxes(1, 2), values.swapaxes(1, 2), state, states, written
 
-        all_positions = write(cache.positions, positions, -1)
-        all_masks = write(cache.token_mask, token_mask, 1)
-        seen = (all_positions, start, all_masks)
+        seen = (begun.positions, start, begun.token_mask)
         logits, written = self._forward(tokens, positions, seen, encoding, capacity, update_cache)
-        logits = jnp.where(start + count <= capacity, logits, jnp.nan)
         keys, values, states = zip(*written, strict=True)
-        return logits, Cache(keys, values, all_positions, all_masks, start + count, states)
+        cache = begun._replace(keys=keys, values=values, states=states, used=start + count)
+        return jnp.where(is_whole, logits, jnp.nan), cache
+
+    def _checked(self, owner: str, encoding, tokens, positions, token_mask):
+        """Position ids and mask that fit tokens [B, T]: errors, found before XLA finds them."""
+        if not isinstance(encoding, Encoding | None):
+            raise TypeError(f"{owner}: encoding must be a jrope.Encoding, got {encoding!r}")
+        if not (hasattr(tokens, "dtype") and jnp.issubdtype(tokens.dtype, jnp.integer)):
+            given = getattr(tokens, "dtype", type(tokens).__name__)
+            raise TypeError(f"{owner}: tokens must be an array of integers [B, T], got {given}")
+        if tokens.ndim != 2:
+            raise ValueError(f"{owner}: tokens must be [B, T], got shape {tokens.shape}")
+        positions, (batch, count) = checks.position_ids("positions", positions), tokens.shape
+        shape = positions.shape
+        if shape[-1:] != (count,) or len(shape) > 3 or (shape[1:] and shape[-2] not in (1, batch)):
+            wanted = f"[T] or [B, T] (or [A, B, T] for several axes) with B={batch} and T={count}"
+            raise ValueError(f"{owner}: positions must be {wanted}, got shape {shape}")
+        vocabulary = self.config.vocabulary
+        if checks.is_concrete(tokens) and tokens.size:
+            ids = checks.host(tokens)
+            if ids.min() < 0 or ids.max() >= vocabulary:
+                given = f"{ids.min()}..{ids.max()}"
+                raise ValueError(f"{owner}: tokens must be within 0..{vocabulary - 1}, got {given}")
+        if token_mask is None:
+            return positions, None
+        if jnp.shape(token_mask) != tokens.shape:
+            shapes = f"{tokens.shape} like tokens, got shape {jnp.shape(token_mask)}"
+            raise ValueError(f"{owner}: token_mask must be {shapes}")
+        return positions, jnp.asarray(token_mask) != 0
 
     def _of_any_length(self, capacity: int) -> Encoding:
         """The config's encoding, if its spectrum is the same at every length of the cache."""
         bind = partial(self.config.encoding.bind, head_dim=self.config.head_dim)
-        short, long = (jax.tree.leaves(bind(length=length)) for length in (None, capacity))
+        short, long = (jax.tree.leaves(bind(length=length)) for length in (1, capacity))
         if not all(map(np.array_equal, short, long)):
             raise ValueError(
                 f"decode: the spectrum of {self.config.encoding} depends on the length of the"
                 " sequence; give the one to use throughout, as"
                 " encoding=config.encoding.bind(head_dim=config.head_dim, length=...)"
             )
-        return bind(length=None)
+        return bind(length=capacity)
 
     def _forward(self, tokens, positions, keys, encoding, length, update_cache: Callable):
         """Logits, and what `update_cache` returned of each layer.
@@ -253,7 +238,13 @@ class Transformer(nnx.Module):
         config, (k_positions, start, token_mask) = self.config, keys
         is_param = {"is_leaf": lambda p: isinstance(p, nnx.Param)}
         params = jax.tree.map(lambda p: p[...], self.encoding, **is_param)
-        x = encoding.embed(params, self.embedding(tokens), positions).reshape((-1, config.features))
+        x = encoding.embed(params, self.embedding(tokens), positions)
+        if x.shape != (*tokens.shape, config.features):
+            given = f"{x.shape} at positions {positions.shape}"
+            raise ValueError(
+                f"{encoding}: embeddings must be [B, T, {config.features}], got {given}"
+            )
+        x = x.reshape((-1, config.features))
         shape, shared, written = (tokens.shape[0], config.heads, config.head_dim), {}, []
         for index, block in enumerate(self.blocks):
             own, own_params = encoding.layer(params, index)
@@ -281,11 +272,13 @@ class Transformer(nnx.Module):
         return self.head(self.norm(x)).reshape((*tokens.shape, config.vocabulary)), written
 
 
+@arguments.checked()
 def abstract(config: TransformerConfig) -> nnx.GraphDef:
     """The structure of the model of this config, without its parameters."""
     return nnx.split(nnx.eval_shape(lambda: Transformer(config, rngs=nnx.Rngs(0))))[0]
 
 
+@arguments.checked(key="any")
 def init(config: TransformerConfig, key) -> nnx.State:
     """New parameters: a pytree, the same for the same key; jit it, and vmap it over keys."""
     return nnx.split(Transformer(config, rngs=nnx.Rngs(key)))[1]
@@ -294,38 +287,6 @@ def init(config: TransformerConfig, key) -> nnx.State:
 def apply(graphdef: nnx.GraphDef, params: nnx.State, tokens, positions, **options) -> jax.Array:
     """Logits [B, T, vocabulary] of `Transformer.__call__`, as a pure function of the parameters."""
     return nnx.merge(graphdef, params)(tokens, positions, **options)
-
-
-def empty_cache(
-    config: TransformerConfig, batch: int, capacity: int, *, axes: int | None = None
-) -> Cache:
-    """A cache with room for `capacity` tokens in each row.
-
-    `axes` is A where position ids have several axes.
-    """
-
-    def columns():  # separate arrays, so that a cache can be donated
-        shape = (batch, config.heads, capacity, config.head_dim)
-        return tuple(jnp.zeros(shape) for _ in range(config.layers))
-
-    def state(index):
-        params = config.encoding.init(jax.random.key(0), **config.sizes)
-        encoding, own = config.encoding.layer(params, index)
-        return encoding.state(own, jnp.zeros((batch, capacity, config.features)), layer=index)
-
-    def zeros(index):
-        shapes = jax.eval_shape(lambda: state(index))
-        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-
-    shape = (batch, capacity) if axes is None else (axes, batch, capacity)
-    return Cache(
-        columns(),
-        columns(),
-        jnp.zeros(shape, jnp.int32),
-        jnp.zeros((batch, capacity), bool),
-        jnp.int32(0),
-        tuple(map(zeros, range(config.layers))),
-    )
 
 
 def decode(

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from jrope import checks
+from jrope import arguments, checks
 from jrope.spectrum import AnySpectrum
 
 __all__ = ["Axial", "Sections"]
@@ -41,11 +41,13 @@ class Sections:
     interleaved: bool = False
 
     def __post_init__(self):
+        arguments.check_fields(self)
         object.__setattr__(self, "sections", tuple(self.sections))
         if not self.sections or min(self.sections) < 0:
             wanted = "numbers of pairs, at least 0 for each axis"
             raise ValueError(f"Sections: sections must be {wanted}, got {self.sections}")
 
+    @arguments.checked()
     def __call__(self, spectrum: AnySpectrum) -> AnySpectrum:
         pairs, count = spectrum.num_pairs, len(self.sections)
         if sum(self.sections) != pairs:
@@ -83,8 +85,10 @@ class Axial:
     axes: int = 2
 
     def __post_init__(self):
+        arguments.check_fields(self)
         checks.at_least("Axial", "axes", self.axes, 1)
 
+    @arguments.checked()
     def __call__(self, spectrum: AnySpectrum) -> AnySpectrum:
         pairs, count = spectrum.num_pairs, self.axes
         if pairs % count:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jrope import checks
+from jrope import arguments, checks
 from jrope.spectrum import AnySpectrum
 
 __all__ = ["Linear"]
@@ -26,7 +26,9 @@ class Linear:
     factor: float
 
     def __post_init__(self):
+        arguments.check_fields(self)
         checks.finite("Linear", "factor", self.factor, least=1)
 
-    def __call__(self, spectrum: AnySpectrum, *, length: int | None = None) -> AnySpectrum:
+    @arguments.checked()
+    def __call__(self, spectrum: AnySpectrum, *, length: float | None = None) -> AnySpectrum:
         return spectrum.scaled(spectrum.frequencies / self.factor)

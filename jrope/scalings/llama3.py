@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from jrope import checks
+from jrope import arguments, checks
 from jrope.spectrum import AnySpectrum
 
 __all__ = ["Llama3"]
@@ -39,6 +39,7 @@ class Llama3:
     high_freq_factor: float = 4.0
 
     def __post_init__(self):
+        arguments.check_fields(self)
         checks.finite("Llama3", "factor", self.factor, least=1)
         checks.finite("Llama3", "original_length", self.original_length, least=1)
         checks.finite("Llama3", "low_freq_factor", self.low_freq_factor, above=0)
@@ -46,7 +47,8 @@ class Llama3:
             "Llama3", "high_freq_factor", self.high_freq_factor, least=self.low_freq_factor
         )
 
-    def __call__(self, spectrum: AnySpectrum, *, length: int | None = None) -> AnySpectrum:
+    @arguments.checked()
+    def __call__(self, spectrum: AnySpectrum, *, length: float | None = None) -> AnySpectrum:
         frequencies, low, high = spectrum.frequencies, self.low_freq_factor, self.high_freq_factor
         xp = frequencies.__array_namespace__()
         turns = self.original_length * frequencies / (2 * np.pi)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jrope import checks
+from jrope import arguments, checks
 from jrope.spectrum import AnySpectrum
 
 __all__ = ["LongRope"]
@@ -40,6 +40,7 @@ class LongRope:
     """
 
     name: ClassVar[str] = "longrope"
+    depends_on_length: ClassVar[bool] = True  # so that `Rope` does not go without
 
     short_factor: tuple[float, ...]
     long_factor: tuple[float, ...]
@@ -48,6 +49,7 @@ class LongRope:
     attention_factor: float | None = None
 
     def __post_init__(self):
+        arguments.check_fields(self)
         for name in ("short_factor", "long_factor"):
             factors = tuple(getattr(self, name))
             object.__setattr__(self, name, factors)
@@ -58,7 +60,8 @@ class LongRope:
         if self.attention_factor is not None:
             checks.finite("LongRope", "attention_factor", self.attention_factor, above=0)
 
-    def __call__(self, spectrum: AnySpectrum, *, length: int | None = None) -> AnySpectrum:
+    @arguments.checked()
+    def __call__(self, spectrum: AnySpectrum, *, length: float | None = None) -> AnySpectrum:
         sizes = len(self.short_factor), len(self.long_factor)
         if {*sizes} != {spectrum.num_pairs}:
             sizes = "short_factor has {} numbers and long_factor {}".format(*sizes)

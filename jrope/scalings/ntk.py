@@ -6,7 +6,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from jrope import checks
+from jrope import arguments, checks
 from jrope.spectrum import AnySpectrum
 
 __all__ = ["NTK", "DynamicNTK"]
@@ -37,9 +37,11 @@ class NTK:
     factor: float
 
     def __post_init__(self):
+        arguments.check_fields(self)
         checks.finite("NTK", "factor", self.factor, least=1)
 
-    def __call__(self, spectrum: AnySpectrum, *, length: int | None = None) -> AnySpectrum:
+    @arguments.checked()
+    def __call__(self, spectrum: AnySpectrum, *, length: float | None = None) -> AnySpectrum:
         return _ntk(spectrum, self.factor)
 
 
@@ -60,15 +62,18 @@ class DynamicNTK:
     """
 
     name: ClassVar[str] = "dynamic_ntk"
+    depends_on_length: ClassVar[bool] = True  # so that `Rope` does not go without
 
     factor: float
     original_length: int
 
     def __post_init__(self):
+        arguments.check_fields(self)
         checks.finite("DynamicNTK", "factor", self.factor, least=1)
         checks.finite("DynamicNTK", "original_length", self.original_length, least=1)
 
-    def __call__(self, spectrum: AnySpectrum, *, length: int | None = None) -> AnySpectrum:
+    @arguments.checked()
+    def __call__(self, spectrum: AnySpectrum, *, length: float | None = None) -> AnySpectrum:
         if length is None:
             return spectrum
         xp = np if checks.is_concrete(length) else jnp

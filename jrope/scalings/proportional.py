@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from jrope import checks
+from jrope import arguments, checks
 from jrope.spectrum import AnySpectrum
 
 __all__ = ["Proportional"]
@@ -33,13 +33,15 @@ class Proportional:
     factor: float = 1.0
 
     def __post_init__(self):
+        arguments.check_fields(self)
         checks.finite("Proportional", "rotary_fraction", self.rotary_fraction, least=0)
         if self.rotary_fraction > 1:
             at_most = f"rotary_fraction must be at most 1, got {self.rotary_fraction}"
             raise ValueError(f"Proportional: {at_most}")
         checks.finite("Proportional", "factor", self.factor, least=1)
 
-    def __call__(self, spectrum: AnySpectrum, *, length: int | None = None) -> AnySpectrum:
+    @arguments.checked()
+    def __call__(self, spectrum: AnySpectrum, *, length: float | None = None) -> AnySpectrum:
         pairs = spectrum.num_pairs
         turning = np.arange(pairs) < int(self.rotary_fraction * 2 * pairs // 2)
         return spectrum.scaled(spectrum.frequencies * turning / self.factor)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jrope import checks
+from jrope import arguments, checks
 from jrope.scalings.llama3 import Llama3
 from jrope.spectrum import AnySpectrum
 
@@ -31,8 +31,10 @@ class Step:
     original_length: int
 
     def __post_init__(self):
+        arguments.check_fields(self)
         checks.finite("Step", "factor", self.factor, least=1)
         checks.finite("Step", "original_length", self.original_length, least=1)
 
-    def __call__(self, spectrum: AnySpectrum, *, length: int | None = None) -> AnySpectrum:
+    @arguments.checked()
+    def __call__(self, spectrum: AnySpectrum, *, length: float | None = None) -> AnySpectrum:
         return Llama3(self.factor, self.original_length, 1.0, 1.0)(spectrum)

@@ -6,7 +6,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from jrope import checks
+from jrope import arguments, checks
 from jrope.spectrum import AnySpectrum, LearnedSpectrum, Spectrum
 
 __all__ = ["Yarn"]
@@ -66,6 +66,7 @@ class Yarn:
     mscale_all_dim: float = 0.0
 
     def __post_init__(self):
+        arguments.check_fields(self)
         checks.finite("Yarn", "factor", self.factor, least=1)
         checks.finite("Yarn", "original_length", self.original_length, least=1)
         checks.finite("Yarn", "beta_slow", self.beta_slow, above=0)
@@ -75,7 +76,8 @@ class Yarn:
         checks.finite("Yarn", "mscale", self.mscale, least=0)
         checks.finite("Yarn", "mscale_all_dim", self.mscale_all_dim, least=0)
 
-    def __call__(self, spectrum: AnySpectrum, *, length: int | None = None) -> AnySpectrum:
+    @arguments.checked()
+    def __call__(self, spectrum: AnySpectrum, *, length: float | None = None) -> AnySpectrum:
         frequencies, ramp = spectrum.frequencies, self.ramp(spectrum)
         scaled = frequencies * (1 - ramp) + frequencies / self.factor * ramp
         return spectrum.scaled(scaled, self.amplitude())

@@ -7,6 +7,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import pytest
+from jax import export
 
 import jrope
 from jrope import transformer
@@ -108,6 +109,17 @@ def test_angles_are_made_apart_from_the_rotation(layout):
     assert any("u32[" in part for part in parts)
     assert any(largest(part) == math.prod(X.shape) for part in parts)
     assert not [part for part in parts if "u32[" in part and largest(part) >= math.prod(X.shape)]
+
+
+def test_a_program_for_all_sizes_makes_its_angles_apart_too():
+    batch, length = export.symbolic_shape("b, t")
+    x = jax.ShapeDtypeStruct((batch, length, 4, 32), jnp.float32)
+    ids = jax.ShapeDtypeStruct((length,), jnp.int32)
+    program = export.export(jax.jit(jrope.rope))(x, ids)
+    *parts, _ = computations(program.call, X, POSITIONS).values()
+    assert any(largest(part) == math.prod(X.shape) for part in parts)
+    of_integers = [part for part in parts if "u32[" in part]
+    assert max(map(largest, of_integers)) < math.prod(X.shape)
 
 
 @pytest.mark.parametrize("encoding", [jrope.Rope(), jrope.Sinusoidal()], ids=repr)

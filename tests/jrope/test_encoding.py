@@ -336,3 +336,22 @@ def test_an_encoding_of_the_users_own_needs_no_registration():
 def test_bad_fields_are_told(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [jrope.DynamicNTK(2.0, 4), jrope.LongRope((1.0,) * 4, (2.0,) * 4, 4)],
+    ids=lambda scaling: scaling.name,
+)
+@pytest.mark.parametrize("wrap", [lambda e: e, lambda e: Chain((e,)), lambda e: Layers((e,))])
+def test_a_scaling_by_length_does_not_go_without_a_length(scaling, wrap):
+    """Plain RoPE instead has a perplexity of 1045 where 10 is right."""
+    encoding, words = wrap(Rope(scaling=scaling)), f"{type(scaling).__name__}.*give length="
+    with pytest.raises(ValueError, match=words):
+        encoding.bind(head_dim=8)
+    own, positions = encoding.layer({}, 0)[0], np.arange(3)
+    with pytest.raises(ValueError, match=words):
+        own.rotation({}, positions, positions, head_dim=8)
+    with pytest.raises(ValueError, match=words):
+        own.at(head_dim=8)
+    assert encoding.bind(head_dim=8, length=4) == wrap(Rope()).bind(head_dim=8)

@@ -61,7 +61,7 @@ def seeds_sentence(results: Results) -> str:
     few, many = min(counts), max(counts)
     number = f"{many}" if few == many else f"{few} to {many}"
     line = f"mean of {number} seeds; band: their range" if many > 1 else "one seed"
-    return f"Line: {line}; dashed: not fitted at the trained length."
+    return f"Line: {line}; dashed: not fitted in every seed."
 
 
 def point(

@@ -18,7 +18,9 @@ from experiments.analysis.compare import differences
 from experiments.analysis.figures import Charts, style
 from experiments.analysis.observations import observations
 from experiments.analysis.table import Results
-from experiments.study.files import as_disk_error, read_lines, write_bytes
+from experiments.study.files import read_lines, write_bytes
+from experiments.study.folders import make_folder
+from experiments.text import plain
 
 FOLDER = Path(__file__).parent
 
@@ -31,10 +33,11 @@ def write(results: Results, directory: Path, output: Path | None = None) -> Path
       output: where the files go, if not into that directory.
 
     Raises:
+      DirectoryError: if the output is a file, or a link to nothing.
       DiskError: if a file cannot be written.
     """
     metrics = read_lines(directory / "metrics.jsonl")
-    return _write(results, {directory.name: results}, metrics, output or directory)
+    return _write(results, {plain(directory.name): results}, metrics, output or directory)
 
 
 def write_comparison(results: Results, runs: Mapping[str, Results], output: Path) -> Path:
@@ -45,10 +48,9 @@ def write_comparison(results: Results, runs: Mapping[str, Results], output: Path
 def _write(
     results: Results, runs: Mapping[str, Results], metrics: list[dict[str, Any]], output: Path
 ) -> Path:
+    make_folder(output)
     charts = figures.figures(results)
     path = output / "report.html"
-    with as_disk_error(path):
-        output.mkdir(parents=True, exist_ok=True)
     figures.save(charts, output)
     write_bytes(path, render(results, runs, charts, metrics).encode())
     return path

@@ -122,4 +122,4 @@ def test_a_new_run_matches_the_stored_one_or_the_differences_are_named(a, b, exp
 
 def test_a_model_that_no_longer_fits_is_named():
     found = list(stored.disagreements(made_up(STORED), made_up(STORED, fitted=["a"])))
-    assert found == ["b: fitted in the stored result, not fitted now"]
+    assert found == ["b: fitted in 2 of 2 seeds in the stored result, fitted in 0 of 2 seeds now"]

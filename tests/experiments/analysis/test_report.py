@@ -29,7 +29,7 @@ def test_what_has_not_fitted_or_diverged_is_marked():
     results.data["rows"][-1]["diverged"] = 40
     html = report.render(results, {"run": results}, {}, [])
     marked = re.findall(r'<td data-value="0.0" class="unfitted">(.*?)</td>', html)
-    assert marked == ["unfitted: 0 of 1", "diverged"] * 3
+    assert marked == ["only 0 of 1", "diverged"] * 3
 
 
 def test_several_runs_in_one_report(tmp_path):

@@ -71,15 +71,15 @@ def test_the_answer_ranks_those_that_fitted_and_names_those_that_end():
 
 def test_the_fit_is_told_seed_by_seed():
     results = made_up({"rope": {1: [1.0, 1.0]}, "nope": {1: [1.0, 0.5]}, "learned": {1: [None]}})
-    assert results.fit_sentence().startswith("All fitted to the trained length (")
+    assert results.fit_sentence().startswith("All fitted to the trained length in every seed (")
     for row in results.data["rows"]:
         row["fitted"] = row["metrics"].get("accuracy") == 1.0
     results.data["rows"][-1]["diverged"] = 40
     assert results.diverged == ["learned"]
     assert results["learned"].absence(1) == "diverged"
     assert results.fit_sentence() == (
-        "Not fitted to the trained length (criterion at 1x, in every seed: exact match of at least"
-        " 99 %): nope fitted in 1 of 2 seeds, learned diverged by step 40."
+        "Not fitted to the trained length in every seed (criterion at 1x: exact match of at least"
+        " 99 %): nope (fitted in 1 of 2 seeds), learned (diverged by step 40)."
         " Their scores at longer lengths say nothing about their encodings."
     )
 

@@ -128,7 +128,10 @@ def test_configs_that_come_with_jrope(path):
             "encodings.x={type='learned', max_length=3}",
             "encodings.x: has a value for 3 positions, but training uses 18",
         ),
-        ("encodings.x=3", "encodings.x: should be a section with a `type`, one of 'chain', 'layers'"),
+        (
+            "encodings.x=3",
+            "encodings.x: should be a section with a `type`, one of 'chain', 'layers'",
+        ),
         (
             "encodings.x={scaling={type='yarn'}}",
             "encodings.x: needs a `type`, one of 'chain', 'layers'",

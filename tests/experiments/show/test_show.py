@@ -24,6 +24,7 @@ from jrope.huggingface import head_dims, layer_types
 
 ROOT = Path(__file__).parents[3]
 PUBLISHED = json.loads((ROOT / "tests" / "golden" / "rope_configs.json").read_text())
+TRAINED = "original_max_position_embeddings"
 CONFIGS = {entry["name"]: entry["config"] for entry in PUBLISHED}
 NAMES = {**jrope.encoding_types(), **jrope.scaling_types()}
 
@@ -183,6 +184,23 @@ def test_every_published_config_is_shown_with_its_own_frequencies(entry, tmp_pat
     if isinstance(subject.encoding, jrope.Rope):
         assert subject.encoding == jrope.from_huggingface(entry["config"], entry["layer_type"])
         assert subject.head_dim == entry["head_dim"]
+
+
+def test_members_of_a_published_encoding_are_shown(tmp_path):
+    """A window next to a scaled RoPE, and layers of one type that differ."""
+    path = tmp_path / "config.json"
+    sizes = {"head_dim": 64, "num_hidden_layers": 4, "rope_theta": 1e4}
+    config = {"model_type": "mistral", **sizes, "sliding_window": 8}
+    config["rope_scaling"] = {"type": "yarn", "factor": 4.0, TRAINED: 2048}
+    path.write_text(json.dumps(config))
+    (subject,) = parse_query([str(path)], Sizes())
+    assert (subject.trained, subject.length) == (2048, 8192)
+    assert subject.encoding.encodings[1] == jrope.Window(8)
+    path.write_text(json.dumps({"model_type": "smollm3", **sizes}))
+    (subject,) = parse_query([str(path)], Sizes(length=64))
+    text = flat(shown(subject))
+    assert "An encoding that differs by layer." in text
+    assert "64 of the 64 features of a head rotate." in text
 
 
 def test_layer_types_differ_and_the_trained_length_has_a_source(tmp_path):

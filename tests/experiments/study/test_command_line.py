@@ -62,7 +62,7 @@ def test_a_run_writes_everything_and_ends_with_the_report(tiny):
     assert all("position" in name or "along" in name for name in got - names)
     assert re.search(r"learned +\d+/120 steps +loss \d\.\d+ +\d+ steps/s +\d+ s left", done.stdout)
     assert "token accuracy in %" in done.stdout
-    assert "Not fitted" in done.stdout
+    assert "Not fitted to the trained length in every seed" in done.stdout
 
 
 def test_the_results_table(tiny):
@@ -118,7 +118,7 @@ def test_names_are_text_in_the_report(tiny):
     assert "<b>tiny</b>" not in html
     assert "A &lt;b&gt;tiny&lt;/b&gt; run" in html
     assert not re.search(r'(src|href)="?https?:', html)
-    assert html.count("unfitted: 0 of 2") == 3 * 3  # encodings x tables
+    assert html.count("only 0 of 2") == 3 * 3  # encodings x tables
     assert html.count("fitted in 0 of 2 seeds") == 2  # the sentence about the two trained ones
 
 

@@ -7,6 +7,7 @@ import time
 import pytest
 from rich.console import Console
 
+from experiments import streams
 from experiments.study import progress
 
 
@@ -48,6 +49,19 @@ def test_lines_come_at_tenths_and_at_least_every_15_seconds():
         "rope  100/1000 steps  loss 2.0000  27 steps/s  34 s left",
         "rope  evaluated",
     ]
+
+
+@pytest.mark.parametrize("form", [progress.Bars, progress.Lines])
+def test_names_are_shown_on_a_console_that_lacks_their_characters(form):
+    file = io.TextIOWrapper(io.BytesIO(), "ascii", streams.ERRORS)
+    is_terminal = form is progress.Bars
+    console = Console(file=file, force_terminal=is_terminal, color_system=None, _environ={})
+    with form(console) as shown:
+        shown.begin("naïve 日", 10)
+        shown.step("naïve 日", 5, 2.0)
+        shown.evaluating("naïve 日", "at 2×")
+        shown.end("naïve 日")
+    assert r"na\xefve \u65e5  " in file.buffer.getvalue().decode("ascii")
 
 
 def test_slow_steps_and_long_waits_have_units_of_their_own():

@@ -84,6 +84,105 @@ def test_values_and_gradients_are_those_of_the_dense_form(rows, more, heads, blo
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
 
 
+def from_start(form, q, k, v, slopes, operands, start, block):
+    """Attention with all that it takes; the dense form has the order in its mask."""
+    operands = (slopes, *operands[1:])
+    if form is blocked:
+        options = {"bias": distances, "mask": real_keys, "operands": operands}
+        return blocked_attention(q, k, v, start=start, block=block, **options)
+    rows, columns = jnp.arange(q.shape[1]), jnp.arange(k.shape[1])
+    mask = real_keys(operands, rows, columns)
+    if start is not None:
+        mask &= (columns[None, :] <= start + rows[:, None])[None]
+    return attention(q, k, v, bias=distances(operands, rows, columns), mask=mask)
+
+
+def second_derivatives(objective, primals, tangents):
+    """H t of an objective: forward over reverse, reverse over reverse, and reverse over forward."""
+    arguments = tuple(range(len(primals)))
+    gradient = jax.grad(objective, arguments)
+
+    def slope(*primals):
+        return sum(map(jnp.vdot, gradient(*primals), tangents))
+
+    def forward(*primals):
+        return jax.jvp(objective, primals, tangents)[1]
+
+    return (
+        jax.jvp(gradient, primals, tangents)[1],
+        jax.grad(slope, arguments)(*primals),
+        jax.grad(forward, arguments)(*primals),
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "heads", "block", "start", "traced"),
+    [(9, 13, (4, 2), 4, 4, False), (9, 13, (2, 1), 4, 4, True), (5, 8, (2, 2), 3, None, False)],
+)
+def test_derivatives_of_first_and_second_order_are_those_of_the_dense_form(
+    rows, columns, heads, block, start, traced
+):
+    """In forward and reverse mode and their compositions, in float64, with a learned bias."""
+    with jax.enable_x64(True):
+        (*qkv, operands), _ = inputs(2, rows, columns, *heads, dtype=jnp.float64)
+        primals = (*qkv, operands[0].astype(jnp.float64))
+        tangents = tuple(jnp.cos(3.0 * x + 1) for x in primals)
+
+        @partial(jax.jit, static_argnums=(0,) if traced else (0, 1))
+        def both_orders(form, start, primals, operands):
+            def attend(*primals):
+                return from_start(form, *primals, operands, start, block) ** 2
+
+            def objective(*primals):
+                return attend(*primals).sum()
+
+            first = jax.jvp(attend, primals, tangents)
+            return first, second_derivatives(objective, primals, tangents)
+
+        got, want = (both_orders(form, start, primals, operands) for form in (blocked, dense))
+        for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+            assert one.dtype == jnp.float64
+            np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("loop", ["scan", "fori_loop"])
+def test_a_gradient_through_a_loop_of_gradients_under_vmap(loop):
+    """Two steps of gradient descent on the queries, with several starts and biases."""
+    (q, k, v, operands), _ = inputs(1, 5, 7, 2, 1)
+    starts, slopes = jnp.arange(3), jnp.outer(jnp.arange(1.0, 4.0), operands[0])
+
+    def descended(form, slopes, start):
+        def objective(q):
+            return (from_start(form, q, k, v, slopes, operands, start, block=3) ** 2).sum()
+
+        def step(q):
+            return q - 0.1 * jax.grad(objective)(q)
+
+        if loop == "scan":
+            last, _ = jax.lax.scan(lambda q, _: (step(q), None), q, length=2)
+        else:
+            last = jax.lax.fori_loop(0, 2, lambda _, q: step(q), q)
+        return objective(last)
+
+    def gradients(form):
+        of = jax.value_and_grad(partial(descended, form))
+        return jax.jit(jax.vmap(of))(slopes, starts)
+
+    for one, other in zip(gradients(blocked), gradients(dense), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_a_scale_may_be_learned():
+    (q, k, v, _), _ = inputs(1, 6, 6, 2, 2)
+
+    def objective(attend, scale):
+        return (attend(q, k, v, scale=scale) ** 2).sum()
+
+    of = [partial(objective, form) for form in (partial(blocked_attention, block=4), attention)]
+    got, want = (jax.jit(jax.value_and_grad(f))(0.3) for f in of)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
 def test_in_bfloat16_it_is_as_near_as_one_rounding():
     given, _ = inputs(1, 40, 40, 2, 2, dtype=jnp.bfloat16)
     exact = dense(*(x.astype(jnp.float32) for x in given[:3]), given[3], block=16, causal=True)
@@ -117,6 +216,46 @@ def test_shapes_that_do_not_fit_are_named():
         blocked_attention(q, q[:, :, :2], q[:, :, :2])
     with pytest.raises(ValueError, match="block must be at least 1, got 0"):
         blocked_attention(q, q, q, block=0)
+    for start, given in ((1.5, "1.5"), (jnp.zeros(2, jnp.int32), r"int32 of shape \(2,\)")):
+        wanted = "start must be one integer, the column of the first query, or None"
+        with pytest.raises(TypeError, match=f"blocked_attention: {wanted}.*got {given}"):
+            blocked_attention(q, q, q, start=start)
+
+
+@pytest.mark.parametrize("attend", [attention, partial(blocked_attention, start=0, block=2)])
+@pytest.mark.parametrize(("batch", "rows", "columns"), [(2, 3, 0), (2, 0, 3), (0, 3, 3), (2, 0, 0)])
+def test_without_keys_it_is_zeros_and_without_queries_empty(attend, batch, rows, columns):
+    q, k = jnp.ones((batch, rows, 4, 8)), jnp.ones((batch, columns, 2, 8))
+    v = 2 * k
+
+    def objective(*qkv):
+        out = attend(*qkv)
+        return out.sum(), out
+
+    of = jax.value_and_grad(objective, (0, 1, 2), has_aux=True)
+    for (_, out), gradients in (of(q, k, v), jax.jit(of)(q, k, v)):
+        assert (out.shape, out.dtype) == (q.shape, v.dtype)
+        assert not out.any()
+        assert [g.shape for g in gradients] == [x.shape for x in (q, k, v)]
+        assert not any(g.any() for g in gradients)
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_queries_before_all_keys_make_no_nan(traced):
+    """Rows whose blocks are all skipped: a start below 0, known and traced."""
+    (q, k, v, _), _ = inputs(1, 6, 6, 2, 2)
+
+    def attend(q, start):
+        return blocked_attention(q, k, v, start=start, block=2)
+
+    of = jax.jit(
+        lambda q, start: jax.value_and_grad(lambda q: attend(q, start).sum())(q),
+        static_argnums=() if traced else 1,
+    )
+    out, gradient = of(q, -4)
+    assert jnp.isfinite(out)
+    assert jnp.isfinite(gradient).all()
+    np.testing.assert_allclose(attend(q, -4)[:, 4:], attend(q[:, 4:], 0), rtol=1e-6)
 
 
 @pytest.fixture
@@ -199,10 +338,37 @@ def test_a_long_pass_and_its_gradient_hold_no_array_of_all_pairs(encoding):
         return jrope.transformer.apply(graphdef, params, tokens, jnp.arange(length)).var()
 
     tokens = jax.ShapeDtypeStruct((1, length), jnp.int32)
-    compiled = jax.jit(jax.grad(loss)).lower(params, tokens).compile()
-    sizes = [
-        np.prod([int(n) for n in shape.split(",")])
-        for shape in re.findall(r"\[([\d,]+)\]", compiled.as_text())
-    ]
-    assert max(sizes) >= length * 16
-    assert max(sizes) < length**2
+    assert length * 16 <= largest_array(jax.grad(loss), params, tokens) < length**2
+
+
+@pytest.mark.parametrize("start", [0, None, "traced"])
+@pytest.mark.parametrize("order", ["jvp", "jvp of the gradient", "gradient of the gradient"])
+def test_no_derivative_holds_an_array_of_all_pairs(order, start):
+    length = 2048
+    x = jax.ShapeDtypeStruct((1, length, 1, 4), jnp.float32)
+    slope = jax.ShapeDtypeStruct((1,), jnp.float32)
+
+    def derivative(primals, tangents, given):
+        def objective(*primals):
+            operands = primals[3], jnp.arange(length), jnp.arange(length), None
+            options = {"bias": distances, "operands": operands}
+            first = given if start == "traced" else start
+            return (blocked_attention(*primals[:3], start=first, **options) ** 2).sum()
+
+        gradient = jax.grad(objective, (0, 1, 2, 3))
+        if order == "jvp":
+            return jax.jvp(objective, primals, tangents)
+        if order == "jvp of the gradient":
+            return jax.jvp(gradient, primals, tangents)
+        return jax.grad(lambda p: sum(map(jnp.vdot, gradient(*p), tangents)))(primals)
+
+    primals = (x, x, x, slope)
+    given = jax.ShapeDtypeStruct((), jnp.int32)
+    assert length * 4 <= largest_array(derivative, primals, primals, given) < length**2
+
+
+def largest_array(function, *arguments) -> int:
+    """The number of elements of the largest array in the compiled program."""
+    text = jax.jit(function).lower(*arguments).compile().as_text()
+    shapes = re.findall(r"\[([\d,]+)\]", text)
+    return max(np.prod([int(n) for n in shape.split(",")]) for shape in shapes)

@@ -5,7 +5,7 @@ import math
 import re
 
 import pytest
-from golden_values import MODELS
+from golden_values import MODELS, PEER_CONFIGS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -113,6 +113,17 @@ def test_what_is_not_known_is_refused_by_name(config, words):
         from_huggingface(config)
 
 
+VERBS = "add build chain correct leave move nest pass remove set write"
+
+
+@pytest.mark.parametrize(("config", "words"), REFUSED, ids=[words for _, words in REFUSED])
+def test_a_refusal_ends_with_what_to_do(config, words):
+    with pytest.raises(ValueError, match=r"^from_huggingface: ") as error:
+        from_huggingface(config)
+    remedy = str(error.value).rpartition(": ")[2]
+    assert remedy.partition(" ")[0] in VERBS.split(), remedy
+
+
 NESTED = {"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}
 
 
@@ -129,6 +140,32 @@ NESTED = {"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_the
 def test_unknown_layers_and_their_bases_are_refused(config, layer_type, words):
     with pytest.raises(ValueError, match=words):
         from_huggingface(config, layer_type)
+
+
+KNOWN = {entry["config"]["model_type"]: entry["config"] for entry in PEER_CONFIGS}
+
+
+def dicts(config):
+    """The config and the dicts inside it."""
+    yield config
+    for value in config.values():
+        if isinstance(value, dict):
+            yield from dicts(value)
+
+
+@pytest.mark.parametrize("wrong", ["?", math.nan])
+@pytest.mark.parametrize("name", KNOWN)
+def test_each_key_of_each_model_type_with_a_wrong_value(name, wrong):
+    """Neither value is right for any key: a key that is not read would show here."""
+    config = copy.deepcopy(KNOWN[name])
+    for place in list(dicts(config)):
+        for key, right in list(place.items()):
+            if isinstance(right, dict) and place is not config:
+                continue
+            place[key] = wrong
+            with pytest.raises(ValueError, match=re.escape(f"{key}={wrong!r}")):
+                from_huggingface(config)
+            place[key] = right
 
 
 def test_what_is_no_config_at_all():

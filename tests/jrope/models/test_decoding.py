@@ -66,6 +66,73 @@ def test_a_full_cache_is_an_error_outside_jit_and_nan_inside():
     assert jnp.isnan(logits).all()
 
 
+BY_DISTANCE = jrope.Chain(
+    (
+        jrope.Sinusoidal(),
+        jrope.Rope(),
+        jrope.Alibi(),
+        jrope.KerpleLog(),
+        jrope.Fire(threshold=4.0),
+        jrope.Window(4),
+        jrope.LogN(3),
+    )
+)
+FAR = np.arange(10, dtype=np.int64) + 2**31 - 5
+
+
+@pytest.mark.parametrize(
+    ("first", "rest", "dtype"),
+    [
+        (np.float32(0.75) * np.arange(5), np.float32(0.75) * np.arange(5, 10), "float32"),
+        (np.arange(5), np.arange(5, 10) + np.float32(0.5), "float32"),
+        (np.float32(0.75) * np.arange(5), np.arange(5, 10), "float32"),
+        (FAR[:5].astype("uint32"), FAR[5:].astype("uint32"), "uint32"),
+        (FAR[:5].astype("int32"), FAR[5:].astype("uint32"), "uint32"),
+        (np.arange(5, dtype="uint8"), np.arange(5, 10, dtype="int8"), "int32"),
+    ],
+)
+def test_a_cache_keeps_ids_as_a_full_pass_sees_them(first, rest, dtype):
+    full, step, cache = model(BY_DISTANCE)
+    mask = jnp.ones((2, 10), bool)
+    want = full(TOKENS, np.concatenate([first, rest]).astype(dtype), mask)
+    begun, cache = step(TOKENS[:, :5], first, cache, mask[:, :5])
+    after, cache = step(TOKENS[:, 5:], rest, cache, mask[:, 5:])
+    assert cache.positions.dtype == dtype
+    np.testing.assert_allclose(jnp.concatenate([begun, after], axis=1), want, atol=1e-5)
+
+
+def test_ids_above_int32_come_from_numpy_uncut():
+    config = TransformerConfig(11, jrope.Alibi(), features=16, layers=1)
+    params, graphdef = new(config), transformer.abstract(config)
+    cache = transformer.empty_cache(config, 2, CAPACITY)
+    want = apply(graphdef, params, TOKENS, jnp.arange(10))
+    got, cache = transformer.decode(graphdef, params, TOKENS, FAR, cache)
+    np.testing.assert_allclose(got, want, atol=1e-5)
+    np.testing.assert_array_equal(cache.positions[0, :10], FAR.astype(np.uint32))
+    more = (graphdef, params, TOKENS[:, :1])
+    with pytest.raises(ValueError, match=r"positions must be within uint32, got 4294967296"):
+        transformer.decode(*more, np.array([2**32]), cache)
+    with pytest.raises(ValueError, match="a cache of uint32 ids cannot hold negative positions"):
+        transformer.decode(*more, jnp.array([-1]), cache)
+    logits, _ = decode(*more, jnp.array([-1]), cache)
+    assert jnp.isnan(logits).all()
+
+
+def test_what_does_not_fit_a_cache_is_refused():
+    config = TransformerConfig(11, jrope.Alibi(), features=16, layers=1)
+    params, graphdef = new(config), transformer.abstract(config)
+    cache = transformer.empty_cache(config, 3, CAPACITY)
+    with pytest.raises(ValueError, match=r"decode: a cache of .* 3 rows.* but .* 2 rows"):
+        transformer.decode(graphdef, params, TOKENS, jnp.arange(10), cache)
+    cache = transformer.empty_cache(config, 2, CAPACITY)
+    with pytest.raises(
+        ValueError, match=r"positions .*\[B, T\] .* with B=2 and T=10, got shape \(4,\)"
+    ):
+        transformer.decode(graphdef, params, TOKENS, jnp.arange(4), cache)
+    with pytest.raises(ValueError, match=r"make the cache with axes=3"):
+        transformer.decode(graphdef, params, TOKENS, jnp.zeros((3, 2, 10), int), cache)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -244,6 +311,39 @@ def test_generating_nothing_or_from_nothing_is_an_error(length, count):
     config = TransformerConfig(vocabulary=11, features=16, heads=2)
     with pytest.raises(ValueError, match=f"got {length} tokens and {count}"):
         generation.generate(transformer.abstract(config), new(config), TOKENS[:, :length], count)
+
+
+ENDS = [
+    jrope.Learned(max_length=8),
+    jrope.Chain((jrope.Rope(), jrope.Learned(max_length=8))),
+    jrope.XPos(scale_base=0.14),  # 7 positions from 0
+]
+
+
+@pytest.mark.parametrize("encoding", ENDS, ids=repr)
+def test_generating_past_the_end_is_an_error_outside_jit_and_minus_one_inside(encoding):
+    config = TransformerConfig(11, encoding, features=16, heads=2, layers=1)
+    params, graphdef, limit = new(config), transformer.abstract(config), encoding.position_limit
+    make = partial(generation.generate, graphdef, params, TOKENS[:, :5])
+    with pytest.raises(ValueError, match=f"{limit} positions, but a prompt of 5 tokens and 8 more"):
+        make(8)
+    with pytest.raises(ValueError, match=f"{limit} positions, but a prompt of 5 tokens and 8 more"):
+        jax.jit(lambda: make(8))()
+    mask = jnp.array([[True] * 5, [False] * 2 + [True] * 3])
+    with pytest.raises(ValueError, match="a prompt of 5 tokens and 8 more"):
+        make(8, token_mask=mask)
+    made = generate(graphdef, params, TOKENS[:, :5], count=8, token_mask=mask)  # unknown inside
+    ends = np.array([limit - 4, limit - 2])  # tokens that follow prompts of 5 and 3
+    np.testing.assert_array_equal(made == -1, np.arange(8) >= ends[:, None])
+
+
+def test_nan_logits_from_anywhere_give_no_token():
+    config = TransformerConfig(11, features=16, heads=2, layers=1)
+    params, graphdef = new(config), transformer.abstract(config)
+    broken = jax.tree.map(lambda p: p.at[..., 0].set(jnp.nan) if p.ndim > 1 else p, params)
+    assert (generate(graphdef, broken, TOKENS[:, :5], count=3) == -1).all()
+    with pytest.raises(ValueError, match="generate: the logits of token 0 of row 0 are NaN"):
+        generation.generate(graphdef, broken, TOKENS[:, :5], 3)
 
 
 def test_a_cache_can_be_donated():
