@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import export
+from jax.core import Tracer
 
 from jrope import checks
 
@@ -138,7 +139,7 @@ def _noun(hint: Any) -> str:
     if origin is Callable:
         return "a function"
     nouns = {int: "an integer", float: "a number", bool: "True or False", types.NoneType: "None"}
-    return nouns.get(hint) or f"of type {(origin or hint).__name__.strip('_')}"
+    return nouns.get(hint) or f"of type {(origin or hint).__name__}"
 
 
 def _has_dtype(value: Any, kinds) -> bool:
@@ -210,7 +211,7 @@ class _Sizes:
 
 
 def _is_traced(value: Any) -> bool:
-    return isinstance(value, jax.core.Tracer)
+    return isinstance(value, Tracer)
 
 
 def _given(value: Any) -> str:

@@ -57,7 +57,7 @@ def position_ids(name: str, positions: Any) -> Any:
       ValueError: if a known one is 2^63 or more.
     """
     is_number = isinstance(positions, int | float) and not isinstance(positions, bool)
-    ids = np.asarray(positions) if is_number else positions
+    ids: Any = np.asarray(positions) if is_number else positions
     dtype = ids.dtype if isinstance(ids, jax.Array | np.ndarray | np.generic) else None
     is_integer = dtype is not None and jnp.issubdtype(dtype, jnp.integer)
     if not is_integer and dtype not in (np.float32, np.float64):

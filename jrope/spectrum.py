@@ -109,9 +109,6 @@ class _Spectrum:
         return cls._make(*children, axes=axes)
 
 
-AnySpectrum = TypeVar("AnySpectrum", bound=_Spectrum)
-
-
 @jax.tree_util.register_pytree_with_keys_class
 class Spectrum(_Spectrum):
     """An exact spectrum, made from frequencies [P] in radians per position.
@@ -185,6 +182,8 @@ class LearnedSpectrum(_Spectrum):
         """The spectrum that turns what `other` rotated into what this one rotates."""
         return self.scaled(self.frequencies - other.frequencies, 1 / other.amplitude)
 
+
+AnySpectrum = TypeVar("AnySpectrum", bound=Spectrum | LearnedSpectrum)
 
 for _kind in (Spectrum, LearnedSpectrum):
     serialization.register(_kind, _kind.tree_unflatten)

@@ -65,7 +65,7 @@ def cope(
             f"cope: q and k must have the same heads and features, got shapes {shapes}"
         )
     table, q, k = (x.astype(jnp.float32) for x in (table, q, k))
-    ids = q_positions.shape[:-1], k_positions.shape[:-1]
+    ids = (jnp.shape(ids)[:-1] for ids in (q_positions, k_positions))
     lead = jnp.broadcast_shapes(q.shape[:-3], k.shape[:-3], *ids)
     q, k = (jnp.broadcast_to(x, (*lead, *x.shape[-3:])) for x in (q, k))
     scores = jnp.einsum("...tnh,...snh->...nts", q, k)

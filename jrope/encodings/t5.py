@@ -53,10 +53,9 @@ def t5_bucket(
       TypeError: if `relative` is not of integers.
     """
     _check_integers("t5_bucket: relative", relative)
-    distances, after = exact.distance(jnp.zeros(1, jnp.int32), relative.reshape(-1))
-    return _bucket(distances[0], after[0], buckets, max_distance, bidirectional).reshape(
-        relative.shape
-    )
+    shape = np.shape(relative)
+    distances, after = exact.distance(np.zeros(1, np.int32), jnp.reshape(relative, -1))
+    return _bucket(distances[0], after[0], buckets, max_distance, bidirectional).reshape(shape)
 
 
 @arguments.checked(table="floating [B, N]", q_positions="ids [..., T]", k_positions="ids [..., S]")

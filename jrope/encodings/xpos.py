@@ -55,13 +55,13 @@ def xpos_scale(
     """
     checks.positive("xpos", "scale_base", scale_base)
     farthest = max_offset(scale_base)
-    if checks.is_concrete(positions) and positions.size:
+    if checks.is_concrete(positions) and np.size(positions):
         ids = checks.host(positions)
         low, high = ids.min(), ids.max()
         if int(low) < origin - farthest or int(high) > origin + farthest:
             allowed = f"within {farthest} of the origin, {origin}, where float32 ends"
             raise ValueError(f"xpos: positions must be {allowed}, got {low}..{high}")
-    shape = positions.shape
+    shape = np.shape(positions)
     at_origin = np.full((1,) * len(shape), origin)
     away, before = (x.reshape(shape) for x in exact.distance(positions, at_origin))
     steps = jnp.where(before, -1.0, 1.0) * away.astype(jnp.float32)

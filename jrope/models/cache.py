@@ -105,7 +105,7 @@ def _write(columns, new, start, axis: int) -> jax.Array:
 def _of_one_type(columns, positions) -> tuple[jax.Array, jax.Array, Any]:
     """Ids of a cache and new ones in one type that holds both, and whether it does."""
     ids = checks.host(checks.position_ids("positions", positions))
-    if isinstance(ids, np.ndarray | np.generic) and not jax.config.jax_enable_x64:
+    if isinstance(ids, np.ndarray | np.generic) and not jax.config.read("jax_enable_x64"):
         ids = _narrow(ids)
     types = [columns.dtype, ids.dtype]
     floating = [dtype for dtype in types if jnp.issubdtype(dtype, jnp.floating)]

@@ -97,7 +97,7 @@ def test_a_field_of_a_wrong_type(value):
 @pytest.mark.parametrize("value", [v for v in VALUES if isinstance(v, SCALINGS)], ids=repr)
 def test_a_scaling_of_what_is_no_spectrum(value):
     for wrong in NEITHER:
-        words = f"{type(value).__name__}: spectrum must be of type Spectrum, got"
+        words = f"{type(value).__name__}: spectrum must be of type Spectrum or of type LearnedSpectrum, got"
         assert words in refusal(value, wrong)
 
 
