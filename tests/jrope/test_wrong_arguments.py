@@ -77,7 +77,7 @@ def test_a_wrong_rank_or_size(name, argument):
     shapes += [(*array.shape[:i], 6, *array.shape[i + 1 :]) for i in range(array.ndim)]
     for shape in shapes:
         given = arrays | {argument: jnp.zeros(shape, array.dtype)}
-        message = refusal(call, given)
+        message = refusal(jax.eval_shape, call, given)
         if message is not None:
             sizes = [str(shape[:n]) for n in (len(shape), -2)]  # of x, or before its heads
             assert any(size in message for size in sizes), message
