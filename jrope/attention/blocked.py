@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import export
 
 from jrope import arguments
 from jrope.attention.dense import check_shapes
 from jrope.attention.fused import fused_attention
-from jrope.checks import MASK_VALUE, at_least, is_concrete, number, renamed
+from jrope.checks import MASK_VALUE, at_least, host, is_concrete, number, renamed
 
 Block = Callable[[Any, jax.Array, jax.Array], Any]
 
@@ -105,7 +106,8 @@ def blocked_attention(
         if fused is not None:
             return fused
     dtype, out_dtype = jnp.result_type(q, k, v, jnp.float32), v.dtype
-    block = min(number(block), max(length, count))
+    is_known = not any(map(export.is_symbolic_dim, (length, count)))
+    block = min(number(block), max(length, count)) if is_known else number(block)
     form = _Form(bias, mask, causal, known, factor, block, (length, count), dtype)
     q = q.reshape(batch, length, groups, heads // groups, dim).transpose(1, 0, 2, 3, 4)
     q = _blocks(q, block)
@@ -137,15 +139,10 @@ def _scores(form: _Form, operands, q, k, i, j, start) -> jax.Array:
     """Scores [B, K, G, block, block] of queries [B, K, G, block, H] and keys [B, K, block, H]."""
     scores = form.scale * jnp.einsum("bkgth,bksh->bkgts", q, k, preferred_element_type=form.dtype)
     rows, columns = (n * form.block + jnp.arange(form.block) for n in (i, j))
-    last = (
-        jnp.minimum(start + rows, form.lengths[1] - 1)
-        if form.causal
-        else jnp.full_like(rows, form.lengths[1] - 1)
-    )
+    ends = [host(length) - 1 for length in form.lengths]
+    last = jnp.minimum(start + rows, ends[1]) if form.causal else jnp.full_like(rows, ends[1])
     seen = (columns[None, :] <= last[:, None])[None, None, None]
-    rows, columns = (
-        jnp.minimum(x, most - 1) for x, most in zip((rows, columns), form.lengths, strict=True)
-    )
+    rows, columns = (jnp.minimum(x, end) for x, end in zip((rows, columns), ends, strict=True))
     if form.bias is not None:
         bias = _lifted(form.bias(operands, rows, columns), scores.shape)
         # -inf would make NaN in a row that sees nothing
@@ -189,11 +186,12 @@ def _attend(form: _Form, q, k, v, start, operands) -> tuple[jax.Array, jax.Array
 
         lowest = jnp.full(q_i.shape[:-1], MASK_VALUE, form.dtype)
         empty = lowest, jnp.zeros_like(lowest), jnp.zeros(q_i.shape, form.dtype)
-        seen = _meet(form, i, jnp.arange(len(k)), start).sum() if form.causal else len(k)
+        blocks = k.shape[0]
+        seen = _meet(form, i, jnp.arange(blocks), start).sum() if form.causal else host(blocks)
         most, total, mixed = jax.lax.fori_loop(0, seen, step, empty)
         return mixed / total[..., None], most + jnp.log(total)
 
-    return jax.lax.map(rows, (jnp.arange(len(q)), q))
+    return jax.lax.map(rows, (jnp.arange(q.shape[0]), q))
 
 
 @_attend.defjvp
@@ -211,9 +209,13 @@ def _attend_jvp(form: _Form, primals, tangents):
     d_q, d_k, d_v, _, d_operands = tangents
     # the transposed loop adds up gradients in these dtypes
     q, k, v, d_q, d_k, d_v = (x.astype(form.dtype) for x in (q, k, v, d_q, d_k, d_v))
-    pairs = np.indices((len(q), len(k)), np.int32).reshape(2, -1)
-    if form.start is not None:
+    rows, columns = q.shape[0], k.shape[0]
+    is_known = form.start is not None and is_concrete(rows) and is_concrete(columns)
+    if is_known:
+        pairs = np.indices((rows, columns), np.int32).reshape(2, -1)
         pairs = pairs[:, _meet(form, *pairs, form.start)]
+    else:
+        pairs = jnp.divmod(jnp.arange(rows * columns), host(columns))
 
     def terms(i, j):
         """What the block j of keys adds to dz and to the sum in do, of the block i of queries."""
@@ -230,7 +232,7 @@ def _attend_jvp(form: _Form, primals, tangents):
 
     @partial(jax.checkpoint, prevent_cse=False)
     def terms_seen(i, j):
-        if not form.causal or form.start is not None:
+        if is_known or not form.causal:
             return terms(i, j)
         zeros = jnp.zeros_like(log_total[i]), jnp.zeros_like(out[i])
         return jax.lax.cond(_meet(form, i, j, start), lambda: terms(i, j), lambda: zeros)

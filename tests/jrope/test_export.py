@@ -1,5 +1,6 @@
 """Programs that `jax.export` makes for all batches and lengths, stores and reads."""
 
+import dataclasses
 import json
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,8 +20,6 @@ from jrope import serialization, transformer
 from jrope.models.generate import generate
 
 TWO_SIZES = [{"B": 2, "T": 3, "S": 4}, {"B": 1, "T": 5, "S": 2}]
-# blocks of a symbolic number of rows have no size
-EXPORTED = {name: call for name, call in CALLS.items() if name != "blocked_attention"}
 
 
 def symbolic():
@@ -38,23 +37,34 @@ def assert_equal(got, want):
 
 
 def all_functions(arrays):
-    return {name: call(arrays[name]) for name, call in EXPORTED.items()}
+    return {name: call(arrays[name]) for name, call in CALLS.items()}
 
 
 @pytest.fixture(scope="module")
 def functions():
     """Every public function at two sizes: what the stored program returns, and what it should."""
     sizes = symbolic()
-    program = stored(all_functions, {n: call.abstract(**sizes) for n, call in EXPORTED.items()})
-    inputs = [{n: call.example(**sizes) for n, call in EXPORTED.items()} for sizes in TWO_SIZES]
+    program = stored(all_functions, {n: call.abstract(**sizes) for n, call in CALLS.items()})
+    inputs = [{n: call.example(**sizes) for n, call in CALLS.items()} for sizes in TWO_SIZES]
     return [(program.call(arrays), jax.jit(all_functions)(arrays)) for arrays in inputs]
 
 
-@pytest.mark.parametrize("name", EXPORTED)
+@pytest.mark.parametrize("name", CALLS)
 def test_a_stored_function_is_the_function(functions, name):
     for got, want in functions:
         assert_equal(got[name], want[name])
         assert jax.tree.structure(got[name]) == jax.tree.structure(want[name])
+
+
+@pytest.mark.parametrize("start", [None, 1])
+def test_a_stored_gradient_of_attention_in_blocks(start):
+    call = CALLS["blocked_attention"]
+    call = dataclasses.replace(call, options=call.options | {"start": start})
+    gradient = jax.grad(lambda arrays: (call(arrays) ** 2).sum())
+    program = stored(gradient, call.abstract(**symbolic()))
+    for sizes in TWO_SIZES:
+        arrays = call.example(**sizes)
+        assert_equal(program.call(arrays), gradient(arrays))
 
 
 @pytest.fixture(scope="module")
