@@ -94,7 +94,11 @@ def conform(owner: str, name: str, value: Any, hint: Any) -> Any:
     value = checks.number(value)
     if not _is(value, hint):
         error = ValueError if get_origin(hint) is Literal else TypeError
-        static = ": it decides shapes, so make it static" if _is_traced(value) else ""
+        static = (
+            ": it is part of the program, so give a Python number or make it static"
+            if _is_traced(value)
+            else ""
+        )
         raise error(f"{owner}: {name} must be {_noun(hint)}, got {_given(value)}{static}")
     return tuple(value) if isinstance(value, list) else value
 

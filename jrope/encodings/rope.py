@@ -143,7 +143,8 @@ def rerotate(
         kinds = f"{type(old).__name__} and {type(new).__name__}"
         raise TypeError(f"rerotate: old and new must be spectra of one kind, got {kinds}")
     if (old.num_pairs, old.axes) != (new.num_pairs, new.axes):
-        given = f"{old.num_pairs} with {old.axes} and {new.num_pairs} with {new.axes}"
+        each = (f"{s.num_pairs} pairs with axes {s.axes}" for s in (old, new))
+        given = " and ".join(each)
         raise ValueError(f"rerotate: old and new must have the same pairs and axes, got {given}")
     return rotate(k, positions, new.minus(old), layout=layout)  # type: ignore[arg-type]
 
